@@ -1,0 +1,64 @@
+# Everything a developer or CI runs. `make help` lists it.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+# What the environment is made of. Add `airflow` and `spark` here when their tests join the suite: their versions
+# are already in constraints.txt.
+EXTRAS := embedded,prometheus,otel,cli
+
+# Arguments handed on to pytest:  make test ARGS='-k embedded -x'
+ARGS ?=
+
+PACKAGES := $(wildcard chasqui_engine chasqui_provider)
+SOURCES  := $(PACKAGES) $(wildcard tests benchmarks dags_examples)
+
+.DEFAULT_GOAL := help
+.PHONY: help venv demo test check servers soak bench constraints clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+venv: $(STAMP) ## Make .venv, or bring it up to date
+
+# uv does in seconds what pip does in a minute, and pip can bring it from the same registry.
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "chasqui needs Python 3.11 or later")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt uv
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt --group dev --editable '.[$(EXTRAS)]'
+	touch $@
+
+demo: $(STAMP) ## Show the queue at work on a private server
+	$(BIN)/python -m chasqui_engine.demo
+
+check: $(STAMP) ## Lint, format, types, layers
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/mypy --strict $(PACKAGES)
+	$(BIN)/pytest -q tests/architecture
+
+# A server that cannot be had does not stop the run here: the tests' summary names it (and in CI fails for it).
+servers: ## Get the Redis servers that the tests run on
+	tests/servers/fetch
+
+test: check servers ## check, then every test but the soak
+	$(BIN)/pytest -m 'not soak' --ignore tests/architecture $(ARGS)
+
+soak: $(STAMP) servers ## The long runs under load
+	$(BIN)/pytest -m soak --timeout 3600 $(ARGS)
+
+bench: $(STAMP) servers ## Measure; see benchmarks/README.md
+	$(BIN)/python -m benchmarks.run $(ARGS)
+
+# Names and versions only: the same file serves whatever index a machine is set up with.
+constraints: $(STAMP) ## Resolve constraints.txt anew (all extras, Python 3.11 and later)
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --upgrade \
+		--no-header --no-annotate --no-emit-index-url --no-emit-find-links \
+		--all-extras --group dev pyproject.toml --output-file constraints.txt >/dev/null
+
+clean: ## Remove what the other targets made
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build
+	find $(SOURCES) -name __pycache__ -prune -exec rm -rf {} +

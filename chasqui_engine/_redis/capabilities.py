@@ -1,0 +1,73 @@
+"""What the server at the other end can do, and whether it is fit to hold jobs."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+from chasqui_engine.errors import RedisError
+
+PROBE = (("INFO",), ("COMMAND", "INFO", "XACKDEL"))
+"""Commands whose replies `Capabilities.read` takes."""
+
+OLDEST = (6, 2)
+_XREADGROUP_CLAIM = (8, 4)
+_SCRIPT_FLAGS = (7, 0)
+
+_log = logging.getLogger("chasqui")
+_warned: set[tuple[str, str]] = set()
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """Chosen once per connection; every fallback in the engine is decided by one of these."""
+
+    server: str
+    """"redis" or "valkey"."""
+    version: str
+    eviction: str
+    """maxmemory-policy."""
+    ackdel: bool
+    """`XACKDEL`: ack and delete in one command (Redis 8.2)."""
+    claim: bool
+    """`XREADGROUP … CLAIM`: abandoned entries come with the new ones (Redis 8.4)."""
+    script_flags: bool
+    """Scripts may ask to run on a full server (Redis 7, Valkey)."""
+
+    @staticmethod
+    def read(info: Any, commands: Any) -> Capabilities:
+        """From the replies to `PROBE`; a reply that is an error (an ACL, say) counts as not having it."""
+        facts = _facts(info)
+        valkey = "valkey_version" in facts
+        # Valkey tells a redis_version for compatibility; what it offers goes by its own.
+        redis_version = _numbers(facts.get("redis_version", "7.0"))
+        return Capabilities(
+            server="valkey" if valkey else "redis",
+            version=facts.get("valkey_version" if valkey else "redis_version", "unknown"),
+            eviction=facts.get("maxmemory_policy", "unknown"),
+            ackdel=isinstance(commands, list) and bool(commands) and commands[0] is not None,
+            claim=not valkey and redis_version >= _XREADGROUP_CLAIM,
+            script_flags=valkey or redis_version >= _SCRIPT_FLAGS,
+        )
+
+    def check(self, address: str) -> None:
+        """Refuses a server that is too old; warns, once, of one that may throw jobs away."""
+        if self.server == "redis" and self.version != "unknown" and _numbers(self.version) < OLDEST:
+            raise RedisError(f"{address} runs Redis {self.version}; Chasqui needs Redis 6.2 or Valkey 7.2, or later")
+        if self.eviction not in ("noeviction", "unknown") and (address, self.eviction) not in _warned:
+            _warned.add((address, self.eviction))
+            _log.warning(
+                "%s has maxmemory-policy %s: when full, it drops jobs. Set it to noeviction", address, self.eviction
+            )
+
+
+def _facts(info: Any) -> dict[str, str]:
+    if not isinstance(info, bytes):
+        return {}
+    lines = info.decode(errors="replace").splitlines()
+    return dict(line.split(":", 1) for line in lines if ":" in line)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:2] if part.isdigit())

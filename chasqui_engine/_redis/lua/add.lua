@@ -1,0 +1,22 @@
+-- Puts jobs on the stream, all or none. An id that is taken already is passed over.
+-- KEYS  1 stream; 2… the "taken" key of each job that has an id of its own
+-- ARGV  1 most entries the stream may hold after this; 2 '1' to trim the oldest instead of refusing; 3 seconds an id stays taken;
+--       then per job: name ('' for none), envelope, index of its "taken" key ('0' for none)
+-- Reply the number added; -1 when the stream is too full for all of them
+local stream, max, trim, ttl = KEYS[1], ARGV[1], ARGV[2] == '1', ARGV[3]
+local jobs = (#ARGV - 3) / 3
+if not trim and redis.call('XLEN', stream) + jobs > tonumber(max) then return -1 end
+local added = 0
+for i = 4, #ARGV, 3 do
+  local name, envelope, key = ARGV[i], ARGV[i + 1], ARGV[i + 2]
+  if key == '0' or redis.call('SET', KEYS[tonumber(key)], '1', 'NX', 'EX', ttl) then
+    if name == '' then
+      redis.call('XADD', stream, '*', 'd', envelope)
+    else
+      redis.call('XADD', stream, '*', 'd', envelope, 'n', name)
+    end
+    added = added + 1
+  end
+end
+if trim then redis.call('XTRIM', stream, 'MAXLEN', '~', max) end
+return added

@@ -1,0 +1,160 @@
+"""What is kept beside the stream: results and failures, dead letters, repeatable specs, leaders' locks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from chasqui_engine._redis import scripts
+from chasqui_engine._redis.connection import Argument, CommandError, Link, ReplyError
+from chasqui_engine._redis.keys import QueueKeys
+from chasqui_engine.job import DlqEntry
+
+_REPLAY = scripts.load("replay")
+_UPSERT = scripts.load("upsert")
+_REMOVE_SPEC = scripts.load("remove_spec")
+_FIRE = scripts.load("fire", on_full_server=True)
+_LEASE = scripts.load("lease", on_full_server=True)
+_RELEASE = scripts.load("release", on_full_server=True)
+
+_PAGE = 500
+
+
+async def server_now_ms(link: Link) -> int:
+    """The server's clock."""
+    seconds, micros = await link.call("TIME")
+    return int(seconds) * 1000 + int(micros) // 1000
+
+
+async def get_results(link: Link, keys: QueueKeys, job_ids: Sequence[str]) -> list[bytes | None]:
+    """Stored results, None for each that is not there."""
+    return await _get_many(link, [keys.result(job_id) for job_id in job_ids])
+
+
+async def get_failures(link: Link, keys: QueueKeys, job_ids: Sequence[str]) -> list[bytes | None]:
+    """Failure records, None for each that is not there."""
+    return await _get_many(link, [keys.failure(job_id) for job_id in job_ids])
+
+
+async def _get_many(link: Link, names: list[str]) -> list[bytes | None]:
+    found: list[bytes | None] = []
+    for start in range(0, len(names), _PAGE):
+        found += await link.call("MGET", *names[start : start + _PAGE])
+    return found
+
+
+async def last_event_id(link: Link, keys: QueueKeys) -> str:
+    """Where the events stream ends right now."""
+    last = await link.call("XREVRANGE", keys.events, "+", "-", "COUNT", 1)
+    if last:
+        return str(last[0][0].decode())
+    try:  # trimmed to nothing, or never written to
+        info = await link.call("XINFO", "STREAM", keys.events)
+    except CommandError:
+        return "0-0"
+    facts = dict(zip(info[::2], info[1::2], strict=True))
+    return str(facts[b"last-generated-id"].decode())
+
+
+async def read_events(
+    link: Link, keys: QueueKeys, after: str, *, count: int, block_ms: int
+) -> list[tuple[str, dict[str, str]]]:
+    """Events after an id, waiting up to `block_ms` for the first."""
+    reply = await link.call(
+        "XREAD", "COUNT", count, "BLOCK", block_ms, "STREAMS", keys.events, after, timeout_s=15 + block_ms / 1000
+    )
+    return [(_text(entry[0]), _fields(entry[1])) for entry in reply[0][1]] if reply else []
+
+
+async def peek_dead(link: Link, keys: QueueKeys, *, count: int, after: str | None = None) -> list[DlqEntry]:
+    """Dead letters, oldest first, without taking them."""
+    start = "-" if after is None else f"({after}"
+    reply = await link.call("XRANGE", keys.dlq, start, "+", "COUNT", count)
+    return [_dead(entry) for entry in reply]
+
+
+def _dead(entry: list[Any]) -> DlqEntry:
+    fields = dict(zip(entry[1][::2], entry[1][1::2], strict=True))
+    detail = fields.get(b"detail")
+    return DlqEntry(
+        dlq_id=_text(entry[0]),
+        source_id=_text(fields.get(b"source_id", b"")),
+        reason=_text(fields.get(b"reason", b"")),
+        detail=None if detail is None else _text(detail),
+        payload=fields.get(b"d", b""),
+        name=_text(fields.get(b"n", b"")),
+    )
+
+
+async def replay_dead(link: Link, keys: QueueKeys, jobs: Sequence[tuple[str, bytes, str, str]]) -> int:
+    """Moves (dead-letter id, envelope, name, job id) back to the stream; returns how many were still there."""
+    used = [keys.dlq, keys.stream]
+    args: list[Argument] = []
+    for dlq_id, envelope, name, job_id in jobs:
+        used.append(keys.failure(job_id))
+        args += (dlq_id, envelope, name, len(used))
+    moved: int = await link.run(_REPLAY, used, args)
+    return moved
+
+
+async def upsert_spec(link: Link, keys: QueueKeys, key: str, spec: bytes, next_fire_ms: int) -> None:
+    """Stores a repeatable spec."""
+    await link.run(_UPSERT, [keys.repeat, keys.spec(key)], [key, spec, next_fire_ms])
+
+
+async def remove_spec(link: Link, keys: QueueKeys, key: str) -> bool:
+    """Removes a repeatable spec; True if there was one."""
+    return bool(await link.run(_REMOVE_SPEC, [keys.repeat, keys.spec(key)], [key]))
+
+
+async def list_specs(
+    link: Link, keys: QueueKeys, *, count: int, due_by_ms: int | None = None
+) -> list[tuple[str, int, bytes | None, int]]:
+    """(key, next fire, spec, fired so far) in the order in which they fire."""
+    until = "+inf" if due_by_ms is None else due_by_ms
+    reply = await link.call("ZRANGEBYSCORE", keys.repeat, "-inf", until, "WITHSCORES", "LIMIT", 0, count)
+    names = [_text(member) for member in reply[::2]]
+    hashes = await link.call_many(("HMGET", keys.spec(name), "spec", "fired") for name in names)
+    return [
+        (name, int(float(score)), *_stored(found))
+        for name, score, found in zip(names, reply[1::2], hashes, strict=True)
+    ]
+
+
+def _stored(found: Any) -> tuple[bytes | None, int]:
+    if type(found) is ReplyError:  # the key holds something that is no hash
+        return None, 0
+    spec, fired = found
+    return spec, int(fired) if fired and fired.isdigit() else 0
+
+
+async def fire(
+    link: Link, keys: QueueKeys, fires: Sequence[tuple[str, int, int | None, str, Sequence[bytes]]]
+) -> list[Any]:
+    """Fires (key, fire time as read, next fire or None, job name, envelopes); per spec how many, -1 if too late."""
+    calls = [
+        (
+            [keys.repeat, keys.spec(key), keys.stream],
+            [key, at_ms, "" if next_ms is None else next_ms, job_name, *envelopes],
+        )
+        for key, at_ms, next_ms, job_name, envelopes in fires
+    ]
+    return await link.run_many(_FIRE, calls)
+
+
+async def hold_lease(link: Link, lock: str, holder: str, ttl_ms: int) -> bool:
+    """Takes or keeps a leader's lock."""
+    return bool(await link.run(_LEASE, [lock], [holder, ttl_ms]))
+
+
+async def release_lease(link: Link, lock: str, holder: str) -> bool:
+    """Gives a leader's lock back, if it is still this holder's."""
+    return bool(await link.run(_RELEASE, [lock], [holder]))
+
+
+def _text(data: bytes) -> str:
+    return data.decode(errors="replace")
+
+
+def _fields(flat: list[bytes]) -> dict[str, str]:
+    return {_text(key): _text(value) for key, value in zip(flat[::2], flat[1::2], strict=True)}

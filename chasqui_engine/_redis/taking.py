@@ -1,0 +1,222 @@
+"""The way out: entries from the stream to a worker, and whatever ends them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from chasqui_engine._redis import scripts
+from chasqui_engine._redis.connection import REPLY_TIMEOUT_S, Argument, CommandError, Link
+from chasqui_engine._redis.keys import QueueKeys
+
+_ACTIVE = scripts.load("active", on_full_server=True)
+_ACK = scripts.load("ack", on_full_server=True)
+_RETRY = scripts.load("retry", on_full_server=True)
+_BURY = scripts.load("bury", on_full_server=True)
+_HAND_BACK = scripts.load("hand_back", on_full_server=True)
+_LEAVE = scripts.load("leave", on_full_server=True)
+_HEARTBEAT = scripts.load("heartbeat", on_full_server=True)
+
+_PAGE = 500
+
+
+class Delivery:
+    """One entry of the stream in a worker's hands."""
+
+    __slots__ = ("deliveries", "entry_id", "envelope", "lost", "name", "read_at")
+
+    def __init__(self, entry_id: bytes, envelope: bytes | None, name: str, deliveries: int, read_at: float) -> None:
+        self.entry_id = entry_id
+        self.envelope = envelope
+        """None when the entry has no field `d`."""
+        self.name = name
+        self.deliveries = deliveries
+        """How often it was given to a worker before this time."""
+        self.read_at = read_at
+        """Monotonic seconds when it became ours."""
+        self.lost = False
+        """Another worker has it now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """Who takes: a consumer of a group on one queue."""
+
+    keys: QueueKeys
+    group: str
+    consumer: str
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A job that ran well, to be acked."""
+
+    delivery: Delivery
+    job_id: str
+    attempt: int
+    duration_us: int
+    result: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A job that failed, to run again."""
+
+    delivery: Delivery
+    member: bytes
+    """As it goes into the delayed set."""
+    backoff_ms: int
+    job_id: str
+    attempt: int
+    error: str
+    duration_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Dead:
+    """A job that will not run again."""
+
+    delivery: Delivery
+    reason: str
+    detail: str
+    job_id: str | None
+    """None when it could not be read."""
+    attempt: int
+    error: str
+    duration_us: int | None
+    """None when no handler ran."""
+    failure: bytes
+    """Left for those who wait for its result."""
+
+
+async def ensure_group(link: Link, who: Membership) -> bool:
+    """Makes the group, and the stream, if they are not there; True if it had to."""
+    try:
+        await link.call("XGROUP", "CREATE", who.keys.stream, who.group, "0", "MKSTREAM")
+    except CommandError as err:
+        if "BUSYGROUP" in str(err):
+            return False
+        raise
+    return True
+
+
+async def read(
+    link: Link, who: Membership, *, count: int, block_ms: int, claim_min_idle_ms: int | None, read_at: float
+) -> list[Delivery]:
+    """New entries, and abandoned ones where the server can bring them along (`claim_min_idle_ms` not None)."""
+    command: list[Argument] = ["XREADGROUP", "GROUP", who.group, who.consumer, "COUNT", count, "BLOCK", block_ms]
+    if claim_min_idle_ms is not None:
+        command += ("CLAIM", claim_min_idle_ms)
+    # A reply that is lost leaves entries in our name: not read twice, but claimed when they have been idle.
+    reply = await link.call(*command, "STREAMS", who.keys.stream, ">", timeout_s=REPLY_TIMEOUT_S + block_ms / 1000)
+    return _deliveries(reply[0][1], read_at) if reply else []
+
+
+async def claim(link: Link, who: Membership, *, count: int, min_idle_ms: int, read_at: float) -> list[Delivery]:
+    """Abandoned entries, for servers whose reads do not bring them along."""
+    stream, group, consumer = who.keys.stream, who.group, who.consumer
+    reply = await link.call("XAUTOCLAIM", stream, group, consumer, min_idle_ms, "0-0", "COUNT", count)
+    # Redis 6.2 gives an entry that was deleted meanwhile as nil.
+    deliveries = _deliveries([entry for entry in reply[1] if entry and entry[1] is not None], read_at)
+    commands = [("XPENDING", stream, group, d.entry_id, d.entry_id, 1, consumer) for d in deliveries]
+    for delivery, pending in zip(deliveries, await link.call_many(commands), strict=True):
+        # The claim itself has been counted by now.
+        delivery.deliveries = pending[0][3] - 1 if isinstance(pending, list) and pending else 1
+    return deliveries
+
+
+def _deliveries(entries: list[Any], read_at: float) -> list[Delivery]:
+    out = []
+    for entry in entries:
+        fields = entry[1]
+        deliveries = entry[3] if len(entry) > 2 else 0
+        if len(fields) == 2 and fields[0] == b"d":
+            out.append(Delivery(entry[0], fields[1], "", deliveries, read_at))
+        else:
+            named = dict(zip(fields[::2], fields[1::2], strict=True))
+            name = named.get(b"n", b"").decode(errors="replace")
+            out.append(Delivery(entry[0], named.get(b"d"), name, deliveries, read_at))
+    return out
+
+
+async def tell_active(link: Link, keys: QueueKeys, jobs: Sequence[tuple[str, str, int]], *, events_max: int) -> None:
+    """Says that (id, name, attempt) have started."""
+    args: list[Argument] = [events_max]
+    for job in jobs:
+        args += job
+    await link.run(_ACTIVE, [keys.events], args, resend=False)
+
+
+async def ack(link: Link, who: Membership, done: Sequence[Done], *, events_max: int, result_ttl_s: int) -> list[bytes]:
+    """Ends jobs that ran well; returns the entries that were another's by then. `result_ttl_s` 0 keeps no results."""
+    used = [who.keys.stream, who.keys.events]
+    args: list[Argument] = [*_member(link, who), events_max, result_ttl_s]
+    for one in done:
+        args.append(one.delivery.entry_id)
+        if events_max:
+            args += (one.job_id, one.delivery.name, one.attempt, one.duration_us)
+        if result_ttl_s:
+            used.append(who.keys.result(one.job_id))
+            args.append(one.result or b"")
+    lost: list[bytes] = await link.run(_ACK, used, args)
+    return lost
+
+
+async def retry(link: Link, who: Membership, failed: Sequence[Failed], *, events_max: int) -> list[int]:
+    """Sends jobs to the delayed set; per job 1 (moved), 0 (another's by then) or -1 (server full)."""
+    args: list[Argument] = [*_member(link, who), events_max]
+    for one in failed:
+        args += (one.delivery.entry_id, one.member, one.backoff_ms, one.job_id, one.delivery.name, one.attempt)
+        args += (one.error, one.duration_us)
+    reply: list[int] = await link.run(_RETRY, [who.keys.stream, who.keys.delayed, who.keys.events], args)
+    return reply
+
+
+async def bury(
+    link: Link, who: Membership, dead: Sequence[Dead], *, events_max: int, dlq_max: int, failure_ttl_s: int
+) -> list[int]:
+    """Sends jobs to the dead letters; per job 1 (buried), 0 (another's by then) or -1 (server full)."""
+    used = [who.keys.stream, who.keys.dlq, who.keys.events]
+    args: list[Argument] = [*_member(link, who), events_max, dlq_max, failure_ttl_s]
+    for one in dead:
+        index = 0
+        if one.job_id is not None:
+            used.append(who.keys.failure(one.job_id))
+            index = len(used)
+        duration = "" if one.duration_us is None else one.duration_us
+        delivery = one.delivery
+        args += (delivery.entry_id, delivery.envelope or b"", delivery.name, one.reason, one.detail, one.job_id or "")
+        args += (one.attempt, one.error, duration, one.failure, index)
+    reply: list[int] = await link.run(_BURY, used, args)
+    return reply
+
+
+async def heartbeat(link: Link, who: Membership, entry_ids: Sequence[bytes]) -> list[bytes]:
+    """Keeps entries ours; returns those that are not any more."""
+    lost: list[bytes] = []
+    for start in range(0, len(entry_ids), _PAGE):
+        page = entry_ids[start : start + _PAGE]
+        lost += await link.run(_HEARTBEAT, [who.keys.stream], [who.group, who.consumer, *page])
+    return lost
+
+
+async def hand_back(link: Link, who: Membership, entry_ids: Sequence[bytes]) -> int:
+    """Puts entries back on the stream for others; returns how many."""
+    count = 0
+    for start in range(0, len(entry_ids), _PAGE):
+        page = entry_ids[start : start + _PAGE]
+        count += await link.run(_HAND_BACK, [who.keys.stream], [*_member(link, who), *page])
+    return count
+
+
+async def leave(link: Link, who: Membership) -> int:
+    """Hands back whatever is still in this consumer's name, then removes it from the group; returns how many."""
+    count = 0
+    while held := await link.run(_LEAVE, [who.keys.stream], [who.group, who.consumer, _PAGE]):
+        count += await hand_back(link, who, held)
+    return count
+
+
+def _member(link: Link, who: Membership) -> tuple[str, str, int]:
+    return who.group, who.consumer, int(link.capabilities.ackdel)

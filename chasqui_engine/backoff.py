@@ -1,0 +1,121 @@
+"""How long to wait before a failed job runs again."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from chasqui_engine.errors import ConfigError
+
+
+class BackoffKind(StrEnum):
+    """How the delay grows. A kind this release does not know is a newer producer's: it acts as exponential."""
+
+    FIXED = "fixed"
+    EXPONENTIAL = "exponential"
+    UNKNOWN = "unknown"
+
+    @classmethod
+    def of(cls, text: str) -> BackoffKind:
+        """The kind that a wire string stands for."""
+        try:
+            return cls(text)
+        except ValueError:
+            return cls.UNKNOWN
+
+
+def _check_not_negative(field: str, value: int | float | None) -> None:
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 2**63:
+        raise ConfigError(f"{field} must be a number from 0 up, got {value!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class BackoffSpec:
+    """A job's own backoff. What is left None comes from the worker's `RetryConfig`."""
+
+    kind: str
+    """"fixed", "exponential", or a newer producer's word, which is kept as it is."""
+    delay_ms: int
+    """Delay before the first retry."""
+    max_delay_ms: int | None = None
+    """Upper bound of the delay, before jitter."""
+    multiplier: float | None = None
+    """What the delay grows by from one retry to the next."""
+    jitter_ms: int | None = None
+    """Spread: the delay is moved by up to this much, either way."""
+
+    def __post_init__(self) -> None:
+        for field in ("delay_ms", "max_delay_ms", "multiplier", "jitter_ms"):
+            _check_not_negative(f"backoff.{field}", getattr(self, field))
+
+    @staticmethod
+    def fixed(delay_ms: int, jitter_ms: int | None = None) -> BackoffSpec:
+        """The same delay before every retry."""
+        return BackoffSpec(BackoffKind.FIXED, delay_ms, jitter_ms=jitter_ms)
+
+    @staticmethod
+    def exponential(
+        initial_ms: int, *, multiplier: float = 2.0, max_ms: int | None = None, jitter_ms: int | None = None
+    ) -> BackoffSpec:
+        """A delay that grows by `multiplier` with every retry, up to `max_ms`."""
+        return BackoffSpec(BackoffKind.EXPONENTIAL, initial_ms, max_ms, multiplier, jitter_ms)
+
+    @staticmethod
+    def from_dict(fields: dict[str, Any]) -> BackoffSpec:
+        """The spec that `to_dict` gave."""
+        try:
+            return BackoffSpec(**fields)
+        except TypeError as err:
+            raise ConfigError(f"backoff needs kind and delay_ms, and takes no other fields: {err}") from err
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields that are set."""
+        every = {
+            "kind": str(self.kind),
+            "delay_ms": self.delay_ms,
+            "max_delay_ms": self.max_delay_ms,
+            "multiplier": self.multiplier,
+            "jitter_ms": self.jitter_ms,
+        }
+        return {key: value for key, value in every.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryConfig:
+    """The worker's backoff, for every job that does not carry its own."""
+
+    initial_backoff_ms: int = 100
+    max_backoff_ms: int = 30_000
+    multiplier: float = 2.0
+    jitter_ms: int = 100
+
+    def __post_init__(self) -> None:
+        for field in ("initial_backoff_ms", "max_backoff_ms", "multiplier", "jitter_ms"):
+            _check_not_negative(f"retry.{field}", getattr(self, field))
+
+
+def backoff_ms(retry_number: int, spec: BackoffSpec | None, config: RetryConfig, spread: float | None = None) -> int:
+    """The delay before retry `retry_number` (1 for the first): `min(delay × multiplier^(n−1), max) ± jitter`.
+
+    `spread` from −1 to 1 says where in the jitter to land; left out, chance does.
+    """
+    delay = float(config.initial_backoff_ms if spec is None else spec.delay_ms)
+    limit = config.max_backoff_ms if spec is None or spec.max_delay_ms is None else spec.max_delay_ms
+    jitter = config.jitter_ms if spec is None or spec.jitter_ms is None else spec.jitter_ms
+    if spec is None or BackoffKind.of(spec.kind) is not BackoffKind.FIXED:
+        multiplier = config.multiplier if spec is None or spec.multiplier is None else spec.multiplier
+        delay = _grown(delay, multiplier, retry_number - 1, limit)
+    if spread is None:
+        spread = random.uniform(-1, 1)
+    return max(0, round(min(delay, limit) + jitter * spread))
+
+
+def _grown(delay: float, multiplier: float, times: int, limit: float) -> float:
+    try:
+        return delay * multiplier**times
+    except OverflowError:
+        return limit

@@ -1,0 +1,224 @@
+"""Values ↔ bytes: the only module that knows MessagePack.
+
+The layouts are those of `docs/wire.md`; ChasquiMQ reads and writes the same bytes.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import msgpack
+
+from chasqui_engine.backoff import BackoffSpec
+from chasqui_engine.errors import DecodeError, EncodeError
+from chasqui_engine.job import Job, JobRetryOverride
+from chasqui_engine.repeat import MissedFiresPolicy, RepeatableSpec, RepeatPattern
+
+_pack = msgpack.packb
+_U32 = struct.Struct("<I")
+_ENVELOPE_FIELDS = 4
+_SPEC_FIELDS = 8
+
+
+def encode_payload(value: Any) -> bytes:
+    """A user's value as MessagePack."""
+    try:
+        packed: bytes = _pack(value)
+    except Exception as err:
+        raise EncodeError(f"cannot be written as MessagePack: {err}") from err
+    return packed
+
+
+def decode_payload(data: bytes) -> Any:
+    """The value that `encode_payload` wrote."""
+    try:
+        return msgpack.unpackb(data, strict_map_key=False)
+    except Exception as err:
+        raise DecodeError(f"not valid MessagePack: {err or type(err).__name__}") from err
+
+
+def encode_envelope(
+    job_id: str, payload: bytes, created_at_ms: int, attempt: int = 0, retry: JobRetryOverride | None = None
+) -> bytes:
+    """A job's envelope around a payload that is MessagePack already."""
+    fields = [job_id, payload, created_at_ms, attempt]
+    if retry is not None:
+        fields.append(_retry_fields(retry))
+    packed: bytes = _pack(fields)
+    return packed
+
+
+def encode_job(job: Job) -> bytes:
+    """A job's envelope; its name is not part of it."""
+    return encode_envelope(job.id, encode_payload(job.payload), job.created_at_ms, job.attempt, job.retry)
+
+
+def decode_job(envelope: bytes, name: str = "") -> Job:
+    """The job in an envelope. A payload that a typed Rust producer wrote inline is accepted as well."""
+    fields = decode_payload(envelope)
+    if not isinstance(fields, list) or len(fields) < _ENVELOPE_FIELDS:
+        raise DecodeError(f"an envelope is an array of {_ENVELOPE_FIELDS} or more, got {_shape(fields)}")
+    job_id, payload, created_at_ms, attempt = fields[:_ENVELOPE_FIELDS]
+    if type(job_id) is not str or not job_id:
+        raise DecodeError(f"an envelope's id is text, got {_shape(job_id)}")
+    if type(created_at_ms) is not int or type(attempt) is not int or attempt < 0:
+        raise DecodeError("an envelope's created_at_ms and attempt are whole numbers")
+    return Job(
+        id=job_id,
+        payload=decode_payload(payload) if type(payload) is bytes else payload,
+        created_at_ms=created_at_ms,
+        attempt=attempt,
+        retry=_decode_retry(fields[_ENVELOPE_FIELDS]) if len(fields) > _ENVELOPE_FIELDS else None,
+        name=name,
+    )
+
+
+def decode_id(envelope: bytes) -> str | None:
+    """Only the id; None when there is none to be read."""
+    unpacker = msgpack.Unpacker()
+    unpacker.feed(envelope)
+    try:
+        unpacker.read_array_header()
+        job_id = unpacker.unpack()
+    except Exception:  # noqa: BLE001 - whatever is wrong with it, there is no id
+        return None
+    return job_id if isinstance(job_id, str) and job_id else None
+
+
+def with_attempt(envelope: bytes, attempt: int) -> bytes:
+    """The same envelope with another attempt count; every other byte stays as its producer wrote it."""
+    unpacker = msgpack.Unpacker(max_buffer_size=0)
+    unpacker.feed(envelope)
+    try:
+        unpacker.read_array_header()
+        for _ in range(_ENVELOPE_FIELDS - 1):
+            unpacker.skip()
+        start = unpacker.tell()
+        unpacker.skip()
+        end = unpacker.tell()
+    except Exception as err:
+        raise DecodeError(f"not an envelope: {err or type(err).__name__}") from err
+    return envelope[:start] + bytes(_pack(attempt)) + envelope[end:]
+
+
+def _retry_fields(retry: JobRetryOverride) -> list[Any]:
+    backoff = retry.backoff
+    if backoff is None:
+        return [retry.max_attempts, None]
+    multiplier = None if backoff.multiplier is None else float(backoff.multiplier)
+    fields = [str(backoff.kind), backoff.delay_ms, backoff.max_delay_ms, multiplier, backoff.jitter_ms]
+    return [retry.max_attempts, fields]
+
+
+def _decode_retry(fields: Any) -> JobRetryOverride | None:
+    if fields is None:
+        return None
+    try:
+        max_attempts, backoff = fields
+        return JobRetryOverride(max_attempts, None if backoff is None else BackoffSpec(*backoff))
+    except (TypeError, ValueError) as err:
+        raise DecodeError(f"an envelope's retry is [max_attempts, backoff]: {err}") from err
+
+
+def _shape(value: Any) -> str:
+    return f"{type(value).__name__} of {len(value)}" if isinstance(value, list) else type(value).__name__
+
+
+def encode_delayed(name: str, envelope: bytes) -> bytes:
+    """A member of the delayed set: the name's length, the name, the envelope."""
+    text = name.encode()
+    return _U32.pack(len(text)) + text + envelope
+
+
+def decode_delayed(member: bytes) -> tuple[str, bytes]:
+    """Name and envelope of a delayed member."""
+    if len(member) < _U32.size:
+        raise DecodeError("a delayed member begins with the length of its name")
+    end = _U32.size + _U32.unpack_from(member)[0]
+    if end > len(member):
+        raise DecodeError("a delayed member is shorter than the name it announces")
+    return member[_U32.size : end].decode(errors="replace"), member[end:]
+
+
+def encode_spec(spec: RepeatableSpec, fired: int = 0) -> bytes:
+    """A repeatable spec as it is stored."""
+    fields = [
+        spec.resolved_key(),
+        spec.job_name,
+        _pattern_fields(spec.pattern),
+        _pack(encode_payload(spec.payload)),
+        spec.limit,
+        spec.start_after_ms,
+        spec.end_before_ms,
+        fired,
+    ]
+    if spec.missed_fires.kind == "fire-once":
+        fields.append("FireOnce")
+    elif spec.missed_fires.kind == "fire-all":
+        fields.append({"FireAll": [spec.missed_fires.max_catchup]})
+    packed: bytes = _pack(fields)
+    return packed
+
+
+def decode_spec(data: bytes) -> RepeatableSpec:
+    """The spec that `encode_spec`, or ChasquiMQ, stored."""
+    fields = decode_payload(data)
+    if not isinstance(fields, list) or len(fields) < _SPEC_FIELDS:
+        raise DecodeError(f"a spec is an array of {_SPEC_FIELDS} or more, got {_shape(fields)}")
+    key, job_name, pattern, payload, limit, start_after_ms, end_before_ms, _fired = fields[:_SPEC_FIELDS]
+    try:
+        inner = decode_payload(payload)
+        return RepeatableSpec(
+            key=key,
+            job_name=job_name,
+            pattern=_decode_pattern(pattern),
+            payload=decode_payload(inner) if isinstance(inner, bytes) else inner,
+            limit=limit,
+            start_after_ms=start_after_ms,
+            end_before_ms=end_before_ms,
+            missed_fires=_decode_missed_fires(fields[_SPEC_FIELDS] if len(fields) > _SPEC_FIELDS else None),
+        )
+    except (TypeError, ValueError, KeyError) as err:
+        raise DecodeError(f"not a repeatable spec: {err}") from err
+
+
+def encode_fire(spec_data: bytes, job_id: str, created_at_ms: int) -> bytes:
+    """The envelope of one fire of a stored spec; its payload is the spec's, byte for byte."""
+    element = decode_payload(spec_data)[3]
+    return b"\x94" + bytes(_pack(job_id)) + bytes(element) + bytes(_pack(created_at_ms)) + b"\x00"
+
+
+def _pattern_fields(pattern: RepeatPattern) -> dict[str, list[Any]]:
+    if pattern.kind == "every":
+        return {"Every": [pattern.interval_ms]}
+    return {"Cron": [pattern.expression, pattern.tz]}
+
+
+def _decode_pattern(fields: dict[str, list[Any]]) -> RepeatPattern:
+    if "Every" in fields:
+        return RepeatPattern.every(fields["Every"][0])
+    expression, tz = fields["Cron"]
+    return RepeatPattern.cron(expression, tz=tz)
+
+
+def _decode_missed_fires(fields: Any) -> MissedFiresPolicy:
+    if fields is None or fields == "Skip":
+        return MissedFiresPolicy.skip()
+    if fields == "FireOnce":
+        return MissedFiresPolicy.fire_once()
+    return MissedFiresPolicy.fire_all(fields["FireAll"][0])
+
+
+def encode_failure(reason: str, detail: str | None, attempt: int) -> bytes:
+    """What a dead job leaves for those who wait for its result."""
+    packed: bytes = _pack([reason, detail, attempt])
+    return packed
+
+
+def decode_failure(data: bytes) -> tuple[str, str | None, int]:
+    """Reason, detail and runs made of a dead job."""
+    fields = decode_payload(data)
+    if not isinstance(fields, list) or len(fields) < 3:
+        raise DecodeError(f"a failure record is [reason, detail, attempt], got {_shape(fields)}")
+    return str(fields[0]), fields[1], int(fields[2])

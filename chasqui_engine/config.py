@@ -1,0 +1,177 @@
+"""Settings: frozen, one class per role, every default written here and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from chasqui_engine.backoff import RetryConfig
+from chasqui_engine.errors import ConfigError
+from chasqui_engine.ids import unique_name
+from chasqui_engine.job import Job
+from chasqui_engine.names import check_queue_name
+from chasqui_engine.sink import MetricsSink, noop_sink
+
+DEFAULT_URL = "redis://127.0.0.1:6379"
+URL_VARIABLE = "CHASQUI_REDIS_URL"
+
+WhenFull = Literal["error", "trim"]
+RunPlainIn = Literal["thread", "process"]
+TimeLimit = float | Callable[[Job], float | None] | None
+
+_STREAM_LEN = 1_000_000
+_EVENTS_LEN = 100_000
+_LOCK_TTL_SECS = 5
+
+
+def _check_whole(config: object, minimum: int, *fields: str) -> None:
+    for name in fields:
+        value = getattr(config, name)
+        if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value < 2**53:
+            raise ConfigError(f"{type(config).__name__}.{name} must be a whole number from {minimum} up, got {value!r}")
+
+
+def _check_seconds(config: object, *fields: str) -> None:
+    for name in fields:
+        value = getattr(config, name)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 2**31:
+            raise ConfigError(f"{type(config).__name__}.{name} must be a number of seconds from 0 up, got {value!r}")
+
+
+def _check_choice(config: object, name: str, choices: tuple[str, ...]) -> None:
+    value = getattr(config, name)
+    if value not in choices:
+        raise ConfigError(f"{type(config).__name__}.{name} must be one of {', '.join(choices)}, got {value!r}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerConfig:
+    """How jobs are put on a queue."""
+
+    queue_name: str = "default"
+    pool_size: int = 8
+    """Connections at most. The engine needs two: one carries every task's commands, one waits for results."""
+    max_stream_len: int = _STREAM_LEN
+    """Jobs that may wait in the stream."""
+    when_full: WhenFull = "error"
+    """At `max_stream_len`: raise `QueueFullError`, or "trim": drop the oldest waiting jobs, as ChasquiMQ does."""
+    max_delay_secs: int = 30 * 24 * 3600
+    """The furthest a job may be delayed; 0 is no cap."""
+    dedup_ttl_secs: int = 3600
+    """How long an id stays taken after its job was due."""
+    events_enabled: bool = True
+    """Whether delayed adds tell `delayed`. Adds for now tell nothing, as with ChasquiMQ: `active` follows at once."""
+    events_max_stream_len: int = _EVENTS_LEN
+
+    def __post_init__(self) -> None:
+        check_queue_name(self.queue_name)
+        _check_whole(self, 1, "pool_size", "max_stream_len", "dedup_ttl_secs", "events_max_stream_len")
+        _check_whole(self, 0, "max_delay_secs")
+        _check_choice(self, "when_full", ("error", "trim"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromoterConfig:
+    """How delayed jobs that are due get into the stream."""
+
+    poll_interval_ms: int = 100
+    promote_batch: int = 256
+    max_stream_len: int = _STREAM_LEN
+    """Taken for compatibility: a promotion never drops a job because of a cap."""
+    lock_ttl_secs: int = _LOCK_TTL_SECS
+    holder_id: str = field(default_factory=lambda: unique_name("p"))
+    events_enabled: bool = True
+    events_max_stream_len: int = _EVENTS_LEN
+    metrics: MetricsSink = field(default_factory=noop_sink)
+
+    def __post_init__(self) -> None:
+        _check_whole(self, 1, "poll_interval_ms", "promote_batch", "lock_ttl_secs", "max_stream_len")
+        _check_whole(self, 1, "events_max_stream_len")
+        check_queue_name(self.holder_id, "PromoterConfig.holder_id")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerConfig:
+    """How repeatable specs turn into jobs."""
+
+    tick_interval_ms: int = 1000
+    batch: int = 256
+    max_stream_len: int = _STREAM_LEN
+    """Taken for compatibility: a fire is never dropped because of a cap."""
+    lock_ttl_secs: int = _LOCK_TTL_SECS
+    holder_id: str = field(default_factory=lambda: unique_name("s"))
+    metrics: MetricsSink = field(default_factory=noop_sink)
+
+    def __post_init__(self) -> None:
+        _check_whole(self, 1, "tick_interval_ms", "batch", "lock_ttl_secs", "max_stream_len")
+        check_queue_name(self.holder_id, "SchedulerConfig.holder_id")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerConfig:
+    """How jobs are taken from a queue and run."""
+
+    queue_name: str = "default"
+    group: str = "default"
+    consumer_id: str = field(default_factory=lambda: unique_name("c"))
+    batch: int = 64
+    """Entries a read takes at most."""
+    block_ms: int = 5000
+    claim_min_idle_ms: int = 30_000
+    """How long a worker may be silent before its jobs go to another."""
+    concurrency: int = 100
+    max_attempts: int = 3
+    ack_batch: int = 256
+    ack_idle_ms: int = 5
+    """How long an ack may wait for company while another batch is on its way."""
+    shutdown_deadline_secs: float = 30
+    max_payload_bytes: int = 1024 * 1024
+    dlq_inflight: int = 32
+    """Burials that travel together at most."""
+    dlq_max_stream_len: int = 100_000
+    retry: RetryConfig = field(default_factory=RetryConfig)
+    retry_inflight: int = 64
+    """Retries that travel together at most."""
+    delayed_enabled: bool = True
+    delayed_poll_interval_ms: int = 100
+    delayed_promote_batch: int = 256
+    delayed_max_stream_len: int = _STREAM_LEN
+    delayed_lock_ttl_secs: int = _LOCK_TTL_SECS
+    events_enabled: bool = True
+    events_max_stream_len: int = _EVENTS_LEN
+    run_scheduler: bool = True
+    scheduler: SchedulerConfig = field(default_factory=SchedulerConfig)
+    store_results: bool = False
+    result_ttl_secs: int = 3600
+    time_limit_secs: TimeLimit = None
+    """Longest a handler may run: for every job, or by a function of the job; None is no limit."""
+    run_plain_in: RunPlainIn = "thread"
+    """Where handlers that are plain functions run."""
+    metrics: MetricsSink = field(default_factory=noop_sink)
+
+    def __post_init__(self) -> None:
+        check_queue_name(self.queue_name)
+        check_queue_name(self.group, "ConsumerConfig.group")
+        check_queue_name(self.consumer_id, "ConsumerConfig.consumer_id")
+        _check_whole(self, 1, "batch", "block_ms", "concurrency", "max_attempts", "ack_batch", "max_payload_bytes")
+        _check_whole(self, 1, "dlq_inflight", "dlq_max_stream_len", "retry_inflight", "result_ttl_secs")
+        _check_whole(self, 1, "events_max_stream_len", "claim_min_idle_ms")
+        _check_whole(self, 0, "ack_idle_ms")
+        _check_seconds(self, "shutdown_deadline_secs")
+        _check_choice(self, "run_plain_in", ("thread", "process"))
+        if self.time_limit_secs is not None and not callable(self.time_limit_secs):
+            _check_seconds(self, "time_limit_secs")
+
+    def promoter(self, **changes: Any) -> PromoterConfig:
+        """The settings of the promoter that runs inside this consumer."""
+        return PromoterConfig(
+            poll_interval_ms=self.delayed_poll_interval_ms,
+            promote_batch=self.delayed_promote_batch,
+            max_stream_len=self.delayed_max_stream_len,
+            lock_ttl_secs=self.delayed_lock_ttl_secs,
+            events_enabled=self.events_enabled,
+            events_max_stream_len=self.events_max_stream_len,
+            metrics=self.metrics,
+            **changes,
+        )

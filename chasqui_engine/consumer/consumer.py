@@ -1,0 +1,155 @@
+"""The consumer: wires the stages together, starts them, and stops them in order."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable
+from typing import Any
+
+from chasqui_engine._redis import taking
+from chasqui_engine._redis.connector import FOR_EVER, Connector
+from chasqui_engine._redis.endpoints import FetchCredentials
+from chasqui_engine._redis.taking import Membership
+from chasqui_engine.clock import monotonic
+from chasqui_engine.config import ConsumerConfig
+from chasqui_engine.consumer.endings import Endings
+from chasqui_engine.consumer.handlers import Handler, Handlers
+from chasqui_engine.consumer.heartbeat import Heartbeat
+from chasqui_engine.consumer.held import Buffer, Held
+from chasqui_engine.consumer.reader import Reader
+from chasqui_engine.consumer.tasks import WorkerTasks
+from chasqui_engine.errors import ChasquiError
+from chasqui_engine.metrics.dispatch import guard
+from chasqui_engine.promoter import Promotion
+from chasqui_engine.scheduler import Scheduling
+from chasqui_engine.supervise import cancel_and_wait
+
+_log = logging.getLogger("chasqui")
+
+_LEASE_SHARE = 0.5
+"""Of claim_min_idle: heartbeats come every third of it, so an entry confirmed within half of it is surely ours."""
+_LAST_WORDS_S = 2.0
+"""For what is left to write after the deadline."""
+
+
+class Consumer:
+    """Takes jobs from one queue and runs them."""
+
+    def __init__(
+        self,
+        redis_url: str | None = None,
+        config: ConsumerConfig | None = None,
+        *,
+        credential_provider: FetchCredentials | None = None,
+    ) -> None:
+        self._url = redis_url
+        self._config = config or ConsumerConfig()
+        self._fetch = credential_provider
+
+    async def run(self, handler: Handler, shutdown: asyncio.Event) -> None:
+        """Runs jobs until `shutdown` is set, then lets the running ones end within the deadline."""
+        connector = self._connector()
+        try:
+            running = _Running(connector, self._connector(), handler, self._config)
+            await running.start()
+            await running.until(shutdown)
+        finally:
+            await connector.close()
+
+    def _connector(self) -> Connector:
+        return Connector(self._url, self._config.queue_name, "worker", self._fetch)
+
+
+class _Running:
+    """One run of a consumer."""
+
+    def __init__(self, connector: Connector, heart: Connector, handler: Handler, config: ConsumerConfig) -> None:
+        self._config = config
+        self._reads = connector.link(FOR_EVER)
+        self._commands = commands = connector.link(FOR_EVER)
+        self._who = who = Membership(connector.keys, config.group, config.consumer_id)
+        self._held = held = Held(config.claim_min_idle_ms / 1000 * _LEASE_SHARE)
+        self._buffer = buffer = Buffer()
+        self._handlers = Handlers(handler, config)
+        sink = guard(config.metrics)
+        self._endings = Endings(commands, who, config, held, buffer, sink)
+        tasks = WorkerTasks(self._handlers.run, commands, who, config, held, buffer, self._endings, sink)
+        self._tasks = tasks
+        self._reader = Reader(self._reads, commands, who, config, held, buffer, tasks, sink)
+        self._heartbeat = Heartbeat(heart, who, held, config.claim_min_idle_ms)
+        self._promotion = Promotion(commands, connector.keys, config.promoter())
+        self._scheduling = Scheduling(commands, connector.keys, config.scheduler)
+        self._stop_duties = asyncio.Event()
+        self._reading: list[asyncio.Task[None]] = []
+        self._working: list[asyncio.Task[None]] = []
+        self._duties: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        """Connects and starts every stage."""
+        await self._reads.connect()
+        await self._commands.connect()
+        await taking.ensure_group(self._commands, self._who)
+        self._heartbeat.start()
+        names = range(self._config.concurrency)
+        self._working = [asyncio.create_task(self._tasks.work(), name=f"chasqui-worker-{n}") for n in names]
+        self._reading = [
+            asyncio.create_task(self._reader.read(), name="chasqui-reader"),
+            asyncio.create_task(self._reader.claim(), name="chasqui-claimer"),
+        ]
+        if self._config.delayed_enabled:
+            self._duties.append(asyncio.create_task(self._promotion.run(self._stop_duties), name="chasqui-promoter"))
+        if self._config.run_scheduler:
+            self._duties.append(asyncio.create_task(self._scheduling.run(self._stop_duties), name="chasqui-scheduler"))
+
+    async def until(self, shutdown: asyncio.Event) -> None:
+        """Waits for the signal, or for the first stage that fails, and stops."""
+        signal = asyncio.create_task(shutdown.wait())
+        stages: list[asyncio.Future[Any]] = [signal, self._endings.failure]
+        stages += [*self._reading, *self._working, *self._duties]
+        try:
+            ended, _ = await asyncio.wait(stages, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            signal.cancel()
+            await self._stop()
+        for stage in ended:
+            if stage is not signal:
+                stage.result()
+
+    async def _stop(self) -> None:
+        deadline = monotonic() + self._config.shutdown_deadline_secs
+        self._stop_duties.set()
+        await cancel_and_wait(*self._reading)
+        # Only after the connection is gone can the server no longer hand it entries that nobody would see.
+        self._reads.drop()
+        waiting = [delivery.entry_id for delivery in self._buffer.close()]
+        await self._in_time(taking.hand_back(self._commands, self._who, waiting), deadline, "handing jobs back")
+        await self._finish_running(deadline)
+        last = max(deadline, monotonic()) + _LAST_WORDS_S if deadline - monotonic() < _LAST_WORDS_S else deadline
+        await self._in_time(self._endings.drain(), last, "writing how jobs ended")
+        await self._in_time(taking.leave(self._commands, self._who), last, "leaving the group")
+        await cancel_and_wait(*(await self._unfinished_duties(last)))
+        await self._heartbeat.stop()
+        self._handlers.close()
+
+    async def _finish_running(self, deadline: float) -> None:
+        if not self._working:
+            return
+        _, late = await asyncio.wait(self._working, timeout=max(0.0, deadline - monotonic()))
+        if late:
+            _log.warning("%d jobs did not end within the shutdown deadline; they are handed back", len(late))
+            for task in late:
+                task.cancel()
+            # A handler that shrugs off its cancellation is left behind.
+            await asyncio.wait(late, timeout=_LAST_WORDS_S / 2)
+
+    async def _unfinished_duties(self, deadline: float) -> set[asyncio.Task[None]]:
+        if not self._duties:
+            return set()
+        return (await asyncio.wait(self._duties, timeout=max(0.0, deadline - monotonic())))[1]
+
+    async def _in_time(self, work: Awaitable[object], deadline: float, what: str) -> None:
+        try:
+            await asyncio.wait_for(work, timeout=max(0.05, deadline - monotonic()))
+        except (ChasquiError, TimeoutError) as err:
+            _log.warning("%s did not succeed (%s); silence will free those jobs", what, err or "out of time")

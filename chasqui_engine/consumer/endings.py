@@ -1,0 +1,154 @@
+"""Carrying out verdicts: acks, retries and burials, each kind in batches, each told only after Redis confirmed it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import TypeVar
+
+from chasqui_engine._redis import taking
+from chasqui_engine._redis.connection import Link
+from chasqui_engine._redis.taking import Dead, Delivery, Done, Failed, Membership
+from chasqui_engine.config import ConsumerConfig
+from chasqui_engine.consumer.batcher import Batcher
+from chasqui_engine.consumer.held import Buffer, Held
+from chasqui_engine.errors import ChasquiError
+from chasqui_engine.metrics.dispatch import SafeSink
+from chasqui_engine.sink import DlqRouted, RetryScheduled
+
+_log = logging.getLogger("chasqui")
+
+_MOVED, _NOT_OURS = 1, 0
+_FULL_PAUSE_S = 1.0
+_ACTIVE_BATCH = 256
+
+Ending = TypeVar("Ending", Failed, Dead)
+
+
+class Endings:
+    """The ways in which a held entry ends."""
+
+    def __init__(
+        self, link: Link, who: Membership, config: ConsumerConfig, held: Held, buffer: Buffer, sink: SafeSink
+    ) -> None:
+        self._link = link
+        self._who = who
+        self._config = config
+        self._held = held
+        self._buffer = buffer
+        self._sink = sink
+        self._events_max = config.events_max_stream_len if config.events_enabled else 0
+        self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Gets an exception when an ending cannot be written, for a reason that waiting does not mend."""
+        fail, idle_s = self._fail, config.ack_idle_ms / 1000
+        self._started: Batcher[tuple[str, str, int]] = Batcher(self._tell_started, fail, most=_ACTIVE_BATCH)
+        self._acks: Batcher[Done] = Batcher(self._ack, fail, most=config.ack_batch, idle_s=idle_s)
+        self._retries: Batcher[Failed] = Batcher(self._retry, fail, most=config.retry_inflight, idle_s=idle_s)
+        self._burials: Batcher[Dead] = Batcher(self._bury, fail, most=config.dlq_inflight, idle_s=idle_s)
+
+    def started(self, job_id: str, name: str, attempt: int) -> None:
+        """A handler is about to run."""
+        if self._events_max:
+            self._started.add((job_id, name, attempt))
+
+    def ack(self, done: Done) -> None:
+        """It ran well."""
+        self._acks.add(done)
+
+    def retry(self, failed: Failed) -> None:
+        """It is to run again."""
+        self._retries.add(failed)
+
+    def bury(self, dead: Dead) -> None:
+        """It is dead."""
+        self._burials.add(dead)
+
+    def forget(self, delivery: Delivery) -> None:
+        """It is another's, or gone."""
+        self._held.release(delivery)
+        self._buffer.nudge()
+
+    async def drain(self) -> None:
+        """Waits until every ending so far is written."""
+        await asyncio.gather(self._started.drain(), self._acks.drain(), self._retries.drain(), self._burials.drain())
+
+    def _fail(self, error: BaseException) -> None:
+        if not self.failure.done():
+            self.failure.set_exception(error)
+
+    async def _after_started(self) -> None:
+        """Lets the `active` of a job leave before its end does."""
+        if self._events_max:
+            self._started.start()
+            await asyncio.sleep(0)
+
+    async def _tell_started(self, jobs: list[tuple[str, str, int]]) -> None:
+        try:
+            await taking.tell_active(self._link, self._who.keys, jobs, events_max=self._events_max)
+        except ChasquiError as err:
+            _log.info("%d 'active' events of %s were not told: %s", len(jobs), self._who.keys.queue, err)
+
+    async def _ack(self, done: list[Done]) -> None:
+        await self._after_started()
+        ttl_s = self._config.result_ttl_secs if self._config.store_results else 0
+        lost = await taking.ack(self._link, self._who, done, events_max=self._events_max, result_ttl_s=ttl_s)
+        if lost:
+            gone = set(lost)
+            self._say_lost([one.job_id for one in done if one.delivery.entry_id in gone])
+        for one in done:
+            self._held.release(one.delivery)
+        self._buffer.nudge()
+
+    async def _retry(self, failed: list[Failed]) -> None:
+        await self._after_started()
+        while failed:
+            replies = await taking.retry(self._link, self._who, failed, events_max=self._events_max)
+            for one in self._settled(failed, replies):
+                self._sink.retry_scheduled(
+                    RetryScheduled(attempt=one.attempt + 1, backoff_ms=one.backoff_ms, name=one.delivery.name)
+                )
+            failed = await self._still_to_do(failed, replies)
+
+    async def _bury(self, dead: list[Dead]) -> None:
+        await self._after_started()
+        config = self._config
+        while dead:
+            replies = await taking.bury(
+                self._link,
+                self._who,
+                dead,
+                events_max=self._events_max,
+                dlq_max=config.dlq_max_stream_len,
+                failure_ttl_s=config.result_ttl_secs,
+            )
+            for one in self._settled(dead, replies):
+                self._sink.dlq_routed(DlqRouted(reason=one.reason, attempt=one.attempt, name=one.delivery.name))
+            dead = await self._still_to_do(dead, replies)
+
+    def _settled(self, endings: Sequence[Ending], replies: Sequence[int]) -> list[Ending]:
+        """Releases what has ended; returns what ended by us."""
+        ours = []
+        for one, reply in zip(endings, replies, strict=True):
+            if reply == _MOVED:
+                ours.append(one)
+            elif reply == _NOT_OURS:
+                self._say_lost([one.job_id or "?"])
+            if reply in (_MOVED, _NOT_OURS):
+                self.forget(one.delivery)
+        return ours
+
+    async def _still_to_do(self, endings: Sequence[Ending], replies: Sequence[int]) -> list[Ending]:
+        left = [one for one, reply in zip(endings, replies, strict=True) if reply not in (_MOVED, _NOT_OURS)]
+        if left:
+            _log.warning("the server is full: %d jobs of %s wait to be moved", len(left), self._who.keys.queue)
+            await asyncio.sleep(_FULL_PAUSE_S)
+        return left
+
+    def _say_lost(self, job_ids: list[str]) -> None:
+        _log.warning(
+            "%s no longer held jobs %s when they ended (claimed by another worker, or the queue was flushed); "
+            "their end was left to whoever holds them",
+            self._who.consumer,
+            ", ".join(job_ids[:10]),
+        )

@@ -1,0 +1,73 @@
+"""The heartbeat: tells Redis that the held entries are alive, from a thread and a connection of its own.
+
+A handler that blocks the event loop stops everything else in it, but not this.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+
+from chasqui_engine._redis import taking
+from chasqui_engine._redis.connection import Link
+from chasqui_engine._redis.connector import FOR_EVER, Connector
+from chasqui_engine._redis.taking import Membership
+from chasqui_engine.clock import monotonic
+from chasqui_engine.consumer.held import Held
+from chasqui_engine.errors import ChasquiError
+from chasqui_engine.supervise import sleep_until
+
+_log = logging.getLogger("chasqui")
+
+BEATS_PER_IDLE = 3
+"""Heartbeats within the time after which a silent worker's jobs are taken."""
+
+
+class Heartbeat:
+    """Runs from `start` to `stop`."""
+
+    def __init__(self, connector: Connector, who: Membership, held: Held, claim_min_idle_ms: int) -> None:
+        self._connector = connector
+        self._who = who
+        self._held = held
+        self._interval_s = claim_min_idle_ms / 1000 / BEATS_PER_IDLE
+        self._thread = threading.Thread(target=self._run, name="chasqui-heartbeat", daemon=True)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop: asyncio.Event | None = None
+        self._ready = threading.Event()
+
+    def start(self) -> None:
+        """Begins to beat."""
+        self._thread.start()
+        self._ready.wait()
+
+    async def stop(self) -> None:
+        """Ends, and waits for the thread."""
+        if self._loop is not None and self._stop is not None and self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._stop.set)
+            await asyncio.to_thread(self._thread.join, 2)
+
+    def _run(self) -> None:
+        asyncio.run(self._beat())
+
+    async def _beat(self) -> None:
+        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        self._ready.set()
+        link = self._connector.link(FOR_EVER)
+        beating = asyncio.create_task(self._beat_on(link))
+        await self._stop.wait()
+        beating.cancel()
+        await asyncio.gather(beating, return_exceptions=True)
+        await self._connector.close()
+
+    async def _beat_on(self, link: Link) -> None:
+        assert self._stop is not None
+        while True:
+            asked_at = monotonic()
+            try:
+                if entry_ids := self._held.entry_ids():
+                    self._held.kept(asked_at, await taking.heartbeat(link, self._who, entry_ids))
+            except ChasquiError as err:
+                _log.warning("heartbeat of %s: %s; trying on", self._who.consumer, err)
+            await sleep_until(self._stop, max(0.001, self._interval_s - (monotonic() - asked_at)))

@@ -1,0 +1,123 @@
+"""What a worker holds: every entry from the moment it was read until Redis confirmed its end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable
+
+from chasqui_engine._redis.taking import Delivery
+
+
+class Held:
+    """Entries in this worker's name. The heartbeat, in a thread of its own, keeps all of them."""
+
+    def __init__(self, lease_s: float) -> None:
+        self._entries: dict[bytes, Delivery] = {}
+        self._lease_s = lease_s
+        self._kept_at = float("-inf")
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def take(self, deliveries: Iterable[Delivery]) -> list[Delivery]:
+        """Adds entries; returns those that were not held already (a claim can bring back our own)."""
+        fresh = [delivery for delivery in deliveries if delivery.entry_id not in self._entries]
+        for delivery in fresh:
+            self._entries[delivery.entry_id] = delivery
+        return fresh
+
+    def release(self, delivery: Delivery) -> None:
+        """Forgets an entry: its end is written, or it is another's."""
+        self._entries.pop(delivery.entry_id, None)
+
+    def entry_ids(self) -> list[bytes]:
+        """A snapshot, safe to take from another thread."""
+        return list(self._entries)
+
+    def kept(self, asked_at: float, lost: Iterable[bytes]) -> None:
+        """Notes a heartbeat: when it was sent, and what it found to be another's."""
+        self._kept_at = max(self._kept_at, asked_at)
+        for entry_id in lost:
+            if delivery := self._entries.get(entry_id):
+                delivery.lost = True
+
+    def certain(self, delivery: Delivery, now: float) -> bool:
+        """Whether the entry is surely still ours, without asking: nobody can have claimed it in so short a time."""
+        return now - max(delivery.read_at, self._kept_at) < self._lease_s
+
+
+class Buffer:
+    """Entries that wait for a free worker task."""
+
+    def __init__(self) -> None:
+        self._entries: deque[Delivery] = deque()
+        self._idle: deque[asyncio.Future[None]] = deque()
+        self._room = asyncio.Event()
+        self._closed = False
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @property
+    def idle(self) -> int:
+        """Worker tasks with nothing to do."""
+        return len(self._idle)
+
+    def put(self, deliveries: Iterable[Delivery]) -> None:
+        """Adds entries and wakes a worker; each that wakes, wakes two more while there is work.
+
+        Handlers that never wait are thus run by one task in a row, at no cost of switching; others spread at once.
+        """
+        self._entries.extend(deliveries)
+        self._wake()
+
+    def take(self) -> Delivery | None:
+        """The next entry, None when there is none."""
+        if not self._entries:
+            return None
+        delivery = self._entries.popleft()
+        self._room.set()
+        return delivery
+
+    async def wait(self) -> bool:
+        """Waits until there may be something to take; False when there never will be."""
+        while not self._entries:
+            if self._closed:
+                return False
+            woken = asyncio.get_running_loop().create_future()
+            self._idle.append(woken)
+            try:
+                await woken
+            finally:
+                if not woken.done() or woken.cancelled():
+                    self._idle = deque(idle for idle in self._idle if idle is not woken)
+        if len(self._entries) > 1:
+            self._wake()
+            self._wake()
+        return True
+
+    async def wait_for_room(self) -> None:
+        """Waits until something was taken."""
+        self._room.clear()
+        await self._room.wait()
+
+    def nudge(self) -> None:
+        """Makes whoever waits for room look again."""
+        self._room.set()
+
+    def close(self) -> list[Delivery]:
+        """Lets no more be taken; returns what was left."""
+        self._closed = True
+        left = list(self._entries)
+        self._entries.clear()
+        while self._idle:
+            self._wake()
+        return left
+
+    def _wake(self) -> None:
+        while self._idle:
+            idle = self._idle.popleft()
+            if not idle.done():
+                idle.set_result(None)
+                return

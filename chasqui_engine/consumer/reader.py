@@ -1,0 +1,124 @@
+"""The reader: brings entries from the stream into the buffer, new ones and those of workers that went silent."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from chasqui_engine._redis import taking
+from chasqui_engine._redis.connection import CommandError, Link
+from chasqui_engine._redis.taking import Delivery, Membership
+from chasqui_engine.clock import monotonic
+from chasqui_engine.config import ConsumerConfig
+from chasqui_engine.consumer.held import Buffer, Held
+from chasqui_engine.consumer.tasks import WorkerTasks
+from chasqui_engine.metrics.dispatch import SafeSink
+from chasqui_engine.sink import ReaderBatch
+
+_log = logging.getLogger("chasqui")
+
+_AHEAD_S = 0.1
+"""The buffer holds what the workers will start within this time: enough to keep them busy, not more than that away
+from other processes."""
+_CLAIMS_PER_IDLE = 4
+_LONGEST_CLAIM_PAUSE_S = 5.0
+# The stream or the group went away under a read.
+_GROUP_GONE = ("NOGROUP", "UNBLOCKED")
+
+
+class Reader:
+    """Reads while there is room."""
+
+    def __init__(
+        self,
+        reads: Link,
+        commands: Link,
+        who: Membership,
+        config: ConsumerConfig,
+        held: Held,
+        buffer: Buffer,
+        tasks: WorkerTasks,
+        sink: SafeSink,
+    ) -> None:
+        self._reads = reads
+        self._commands = commands
+        self._who = who
+        self._config = config
+        self._held = held
+        self._buffer = buffer
+        self._tasks = tasks
+        self._sink = sink
+
+    async def read(self) -> None:
+        """Brings new entries, until cancelled."""
+        config = self._config
+        while True:
+            room = await self._room()
+            min_idle_ms = config.claim_min_idle_ms if self._reads.capabilities.claim else None
+            try:
+                deliveries = await taking.read(
+                    self._reads,
+                    self._who,
+                    count=room,
+                    block_ms=config.block_ms,
+                    claim_min_idle_ms=min_idle_ms,
+                    read_at=monotonic(),
+                )
+            except CommandError as err:
+                await self._mend_group(err)
+            else:
+                self._accept(deliveries)
+
+    async def claim(self) -> None:
+        """Brings entries of silent workers, until cancelled, where reads do not bring them along."""
+        config = self._config
+        pause_s = min(config.claim_min_idle_ms / 1000 / _CLAIMS_PER_IDLE, _LONGEST_CLAIM_PAUSE_S)
+        while True:
+            await asyncio.sleep(pause_s)
+            if self._reads.capabilities.claim:
+                continue
+            room = await self._room()
+            try:
+                deliveries = await taking.claim(
+                    self._commands, self._who, count=room, min_idle_ms=config.claim_min_idle_ms, read_at=monotonic()
+                )
+            except CommandError as err:
+                await self._mend_group(err)
+            else:
+                self._accept(deliveries)
+
+    def _accept(self, deliveries: list[Delivery]) -> None:
+        if not deliveries:
+            return
+        if self._sink.enabled:
+            reclaimed = sum(1 for delivery in deliveries if delivery.deliveries)
+            self._sink.reader_batch(ReaderBatch(size=len(deliveries), reclaimed=reclaimed))
+        self._buffer.put(self._held.take(deliveries))
+
+    async def _room(self) -> int:
+        """Waits until there is use for more entries; returns for how many."""
+        config, buffer = self._config, self._buffer
+        while True:
+            per_task = _AHEAD_S / max(self.mean_duration_s, 1e-6)
+            ahead = max(1, min(config.batch, int(per_task * config.concurrency)))
+            # Entries whose end is not written yet count too: with Redis slow to take acks, reading on helps nobody.
+            unwritten = len(self._held) - len(buffer) - config.concurrency
+            if len(buffer) <= ahead // 2 and unwritten < 2 * config.ack_batch:
+                return min(config.batch, buffer.idle + ahead - len(buffer))
+            await buffer.wait_for_room()
+
+    @property
+    def mean_duration_s(self) -> float:
+        """How long handlers take of late."""
+        return self._tasks.mean_duration_s
+
+    async def _mend_group(self, err: CommandError) -> None:
+        if not err.args[0].startswith(_GROUP_GONE):
+            raise err
+        if await taking.ensure_group(self._commands, self._who):
+            _log.warning(
+                "group %s of %s was gone (flushed, deleted, or lost in a failover) and has been made again: %s",
+                self._who.group,
+                self._who.keys.queue,
+                err,
+            )

@@ -1,0 +1,157 @@
+"""The worker tasks: take an entry, make it a job, run the handler, pass the verdict on."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from time import perf_counter
+
+from chasqui_engine._redis import taking
+from chasqui_engine._redis.connection import Link
+from chasqui_engine._redis.taking import Dead, Delivery, Done, Failed, Membership
+from chasqui_engine.clock import monotonic
+from chasqui_engine.codec import (
+    decode_id,
+    decode_job,
+    encode_delayed,
+    encode_failure,
+    encode_payload,
+    with_attempt,
+)
+from chasqui_engine.config import ConsumerConfig
+from chasqui_engine.consumer.endings import Endings
+from chasqui_engine.consumer.handlers import HandlerPanicError, Run
+from chasqui_engine.consumer.held import Buffer, Held
+from chasqui_engine.consumer.verdict import Bury, allowed_runs, brief, judge_failure
+from chasqui_engine.errors import DecodeError
+from chasqui_engine.job import DlqReason, Job
+from chasqui_engine.metrics.dispatch import SafeSink
+from chasqui_engine.sink import JobOutcome, JobOutcomeKind
+
+_log = logging.getLogger("chasqui")
+
+_SMOOTHING = 0.05
+
+
+class WorkerTasks:
+    """A fixed set of tasks over one buffer. What they share is here; a task's own state is its call stack."""
+
+    def __init__(
+        self,
+        run: Run,
+        link: Link,
+        who: Membership,
+        config: ConsumerConfig,
+        held: Held,
+        buffer: Buffer,
+        endings: Endings,
+        sink: SafeSink,
+    ) -> None:
+        self._run = run
+        self._link = link
+        self._who = who
+        self._config = config
+        self._held = held
+        self._buffer = buffer
+        self._endings = endings
+        self._sink = sink
+        self.mean_duration_s = 0.1
+        """How long handlers take of late; starts with a guess that keeps the buffer small."""
+
+    async def work(self) -> None:
+        """One task: until the buffer is closed."""
+        buffer = self._buffer
+        while True:
+            delivery = buffer.take()
+            if delivery is None:
+                if not await buffer.wait():
+                    return
+            elif await self._may_start(delivery):
+                job = self._open(delivery)
+                if job is not None:
+                    await self._handle(delivery, job)
+
+    async def _may_start(self, delivery: Delivery) -> bool:
+        """Whether the entry is still ours; asks Redis only when nothing has confirmed that for long."""
+        asked_at = monotonic()
+        if not delivery.lost and not self._held.certain(delivery, asked_at):
+            self._held.kept(asked_at, await taking.heartbeat(self._link, self._who, self._held.entry_ids()))
+        if delivery.lost:
+            self._endings.forget(delivery)
+        return not delivery.lost
+
+    def _open(self, delivery: Delivery) -> Job | None:
+        """The job in an entry; None when it is one for the dead letters."""
+        envelope = delivery.envelope
+        if envelope is None:
+            self._reject(delivery, DlqReason.malformed("the entry has no field 'd'"))
+            return None
+        if len(envelope) > self._config.max_payload_bytes:
+            limit = self._config.max_payload_bytes
+            self._reject(delivery, DlqReason.oversize_payload(f"{len(envelope)} bytes, at most {limit} are accepted"))
+            return None
+        try:
+            job = decode_job(envelope, delivery.name)
+        except DecodeError as err:
+            self._reject(delivery, DlqReason.decode_failed(str(err.args[0])))
+            return None
+        runs_made = job.attempt + delivery.deliveries
+        if delivery.deliveries and runs_made >= allowed_runs(job, self._config.max_attempts):
+            detail = f"started {runs_made} time(s); the last worker went silent before it was done"
+            self._reject(delivery, DlqReason.retries_exhausted(detail), job.id, runs_made)
+            return None
+        return job
+
+    def _reject(self, delivery: Delivery, reason: DlqReason, job_id: str | None = None, attempt: int = 0) -> None:
+        """Buries an entry that no handler ran for."""
+        job_id = job_id or decode_id(delivery.envelope or b"")
+        detail = reason.detail or ""
+        failure = encode_failure(reason.as_str(), detail, attempt)
+        self._endings.bury(Dead(delivery, reason.as_str(), detail, job_id, attempt, detail, None, failure))
+
+    async def _handle(self, delivery: Delivery, job: Job) -> None:
+        attempt = job.attempt + delivery.deliveries + 1
+        self._endings.started(job.id, delivery.name, attempt)
+        started = perf_counter()
+        try:
+            value = await self._run(job)
+            result = encode_payload(value) if self._config.store_results else None
+        except BaseException as error:  # SystemExit and its like are the handler's, not ours
+            if _is_our_own_cancellation(error):
+                raise
+            self._fail(delivery, job, attempt, error, self._took_us(started))
+        else:
+            duration_us = self._took_us(started)
+            if self._sink.enabled:
+                self._tell(JobOutcomeKind.OK, attempt, duration_us, delivery.name)
+            self._endings.ack(Done(delivery, job.id, attempt, duration_us, result))
+
+    def _took_us(self, started: float) -> int:
+        seconds = perf_counter() - started
+        self.mean_duration_s += (seconds - self.mean_duration_s) * _SMOOTHING
+        return int(seconds * 1_000_000)
+
+    def _fail(self, delivery: Delivery, job: Job, attempt: int, error: BaseException, duration_us: int) -> None:
+        panic = isinstance(error, HandlerPanicError) or not isinstance(error, Exception)
+        if self._sink.enabled:
+            self._tell(JobOutcomeKind.PANIC if panic else JobOutcomeKind.ERR, attempt, duration_us, delivery.name)
+        _log.debug("job %s failed in run %d", job.id, attempt, exc_info=error)
+        verdict = judge_failure(job, attempt, error, self._config.max_attempts, self._config.retry)
+        said = brief(error)
+        if isinstance(verdict, Bury):
+            reason, detail = verdict.reason.as_str(), verdict.reason.detail or ""
+            failure = encode_failure(reason, detail, attempt)
+            self._endings.bury(Dead(delivery, reason, detail, job.id, attempt, said, duration_us, failure))
+            return
+        envelope = with_attempt(delivery.envelope or b"", attempt)
+        member = encode_delayed(delivery.name, envelope)
+        self._endings.retry(Failed(delivery, member, verdict.backoff_ms, job.id, attempt, said, duration_us))
+
+    def _tell(self, kind: JobOutcomeKind, attempt: int, duration_us: int, name: str) -> None:
+        self._sink.job_outcome(JobOutcome(kind=kind, attempt=attempt, handler_duration_us=duration_us, name=name))
+
+
+def _is_our_own_cancellation(error: BaseException) -> bool:
+    """Whether the task itself is being cancelled, as opposed to a handler that raised `CancelledError`."""
+    task = asyncio.current_task()
+    return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0

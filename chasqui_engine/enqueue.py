@@ -1,0 +1,136 @@
+"""The two paths of a job into Redis: onto the stream now, or into the delayed set for later."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from chasqui_engine._redis import adding
+from chasqui_engine._redis.connection import Link
+from chasqui_engine._redis.keys import QueueKeys
+from chasqui_engine.clock import now_ms
+from chasqui_engine.codec import encode_delayed, encode_envelope, encode_payload
+from chasqui_engine.config import ProducerConfig
+from chasqui_engine.errors import ConfigError, EncodeError
+from chasqui_engine.ids import mint_ids
+from chasqui_engine.job import AddOptions, JobId
+
+# What one script call carries at most, so that the server is never busy with one caller for long.
+_CHUNK_JOBS = 1000
+_CHUNK_BYTES = 1024 * 1024
+
+PLAIN = AddOptions()
+
+Addition = tuple[Any, AddOptions]
+"""A payload and what is said about it."""
+
+
+class Moment(NamedTuple):
+    """When a job is to run: so long from now by the server's clock, or at a point in time."""
+
+    relative: bool
+    ms: int
+
+
+_Encoded = tuple[JobId, bytes, AddOptions]
+_Row = TypeVar("_Row", bound=tuple[Any, ...])
+
+
+class Enqueuer:
+    """Encodes jobs and writes them."""
+
+    def __init__(self, link: Link, keys: QueueKeys, config: ProducerConfig) -> None:
+        self._link = link
+        self._keys = keys
+        self._config = config
+
+    async def now(self, additions: Sequence[Addition], created_at_ms: int | None = None) -> list[JobId]:
+        """Adds jobs to the stream. What cannot be encoded is found before anything is written."""
+        jobs = _encode(additions, created_at_ms)
+        await self._write_now(jobs)
+        return [job[0] for job in jobs]
+
+    async def later(
+        self, additions: Sequence[Addition], moments: Sequence[Moment | None], created_at_ms: int | None = None
+    ) -> list[JobId]:
+        """Adds jobs each for its own moment; what has none, or is due already, goes to the stream."""
+        now = now_ms()
+        self._check_furthest(moments, now)
+        jobs = _encode(additions, created_at_ms)
+        due: list[_Encoded] = []
+        delays: list[tuple[int, _Encoded]] = []
+        times: list[tuple[int, _Encoded]] = []
+        for moment, job in zip(moments, jobs, strict=True):
+            if moment is None or moment.ms <= (0 if moment.relative else now):
+                due.append(job)
+            else:
+                (delays if moment.relative else times).append((moment.ms, job))
+        await self._write_now(due)
+        await self._write_later(delays, relative=True)
+        await self._write_later(times, relative=False)
+        return [job[0] for job in jobs]
+
+    def _check_furthest(self, moments: Sequence[Moment | None], now: int) -> None:
+        cap_s = self._config.max_delay_secs
+        delays = [moment.ms - (0 if moment.relative else now) for moment in moments if moment is not None]
+        if cap_s and delays and max(delays) > cap_s * 1000:
+            raise ConfigError(f"a delay of {max(delays) / 1000:.0f} s is over max_delay_secs={cap_s} (0 means no cap)")
+
+    async def _write_now(self, jobs: Sequence[_Encoded]) -> None:
+        config = self._config
+        rows = [(options.name, envelope, options.id) for _job_id, envelope, options in jobs]
+        to_come = len(rows)
+        for chunk in _chunks(rows):
+            to_come -= len(chunk)
+            await adding.add(
+                self._link,
+                self._keys,
+                chunk,
+                max_len=config.max_stream_len,
+                trim=config.when_full == "trim",
+                taken_ttl_s=config.dedup_ttl_secs,
+                to_come=to_come,
+            )
+
+    async def _write_later(self, jobs: Sequence[tuple[int, _Encoded]], *, relative: bool) -> None:
+        config = self._config
+        events_max = config.events_max_stream_len if config.events_enabled else 0
+        rows = [
+            (moment, encode_delayed(options.name, envelope), job_id, options.name, options.id is not None)
+            for moment, (job_id, envelope, options) in jobs
+        ]
+        for chunk in _chunks(rows):
+            await adding.schedule(
+                self._link,
+                self._keys,
+                chunk,
+                relative=relative,
+                taken_ttl_s=config.dedup_ttl_secs,
+                events_max=events_max,
+            )
+
+
+def _encode(additions: Sequence[Addition], created_at_ms: int | None) -> list[_Encoded]:
+    created_at_ms = now_ms() if created_at_ms is None else created_at_ms
+    minted = mint_ids(len(additions), created_at_ms)
+    jobs: list[_Encoded] = []
+    for (payload, options), fresh_id in zip(additions, minted, strict=True):
+        job_id = fresh_id if options.id is None else options.id
+        try:
+            data = encode_payload(payload)
+        except EncodeError as err:
+            raise EncodeError(f"the payload of job {len(jobs) + 1} of {len(additions)} {err.args[0]}") from err
+        jobs.append((job_id, encode_envelope(job_id, data, created_at_ms, 0, options.retry), options))
+    return jobs
+
+
+def _chunks(rows: Sequence[_Row]) -> Iterator[Sequence[_Row]]:
+    """Slices that one script call can carry; the second field of a row is its bytes."""
+    start = size = 0
+    for end, row in enumerate(rows):
+        size += len(row[1])
+        if end > start and (end - start >= _CHUNK_JOBS or size > _CHUNK_BYTES):
+            yield rows[start:end]
+            start, size = end, len(row[1])
+    if start < len(rows):
+        yield rows[start:]

@@ -1,0 +1,43 @@
+"""One entry of the events stream."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+_NUMBERS = frozenset({"attempt", "backoff_ms", "delay_ms", "duration_us", "ts"})
+
+
+@dataclass(frozen=True, slots=True)
+class QueueEvent:
+    """A transition of a job, or of the queue."""
+
+    name: str
+    """"waiting", "active", "completed", "failed", "retry-scheduled", "delayed", "dlq" or "drained"."""
+    job_id: str | None
+    """None for an event of the queue itself."""
+    job_name: str = ""
+    fields: dict[str, Any] = field(default_factory=dict)
+    """Whatever else it says: `ts`, `attempt`, `reason` …; numbers as int where they are numbers."""
+    entry_id: str = ""
+    """Its place in the stream: pass it as `last_event_id` to go on from here."""
+
+    @staticmethod
+    def of(entry_id: str, fields: Mapping[str, str]) -> QueueEvent:
+        """The event in a stream entry; a field that does not parse stays text."""
+        rest = {key: _number(value) if key in _NUMBERS else value for key, value in fields.items()}
+        return QueueEvent(
+            name=str(rest.pop("e", "")),
+            job_id=str(rest.pop("id", "")) or None,
+            job_name=str(rest.pop("n", "")),
+            fields=rest,
+            entry_id=entry_id,
+        )
+
+
+def _number(text: str) -> int | str:
+    try:
+        return int(text)
+    except ValueError:
+        return text

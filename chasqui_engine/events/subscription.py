@@ -1,0 +1,88 @@
+"""Following the events stream."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Self
+
+from chasqui_engine._redis import records
+from chasqui_engine._redis.connector import FOR_EVER, Connector
+from chasqui_engine._redis.endpoints import FetchCredentials
+from chasqui_engine._redis.urls import apply_tls
+from chasqui_engine.errors import ConfigError, ShutdownError
+from chasqui_engine.events.event import QueueEvent
+from chasqui_engine.supervise import cancel_and_wait
+
+
+class QueueEvents:
+    """A queue's events as an async iterator: `async for event in QueueEvents("emails"): …`.
+
+    Begins with what comes after the first step of the iteration; `last_event_id="0"` begins with the oldest kept.
+    Breaks of the connection are ridden out without losing or repeating an event. Ends with `close()`.
+    """
+
+    def __init__(
+        self,
+        queue_name: str,
+        *,
+        redis_url: str | None = None,
+        tls: bool = False,
+        last_event_id: str = "$",
+        block_ms: int = 5_000,
+        count: int = 100,
+        credential_provider: FetchCredentials | None = None,
+    ) -> None:
+        for field, value in (("block_ms", block_ms), ("count", count)):
+            if value < 1:
+                raise ConfigError(f"{field} must be from 1 up, got {value!r}")
+        self._connector = Connector(apply_tls(redis_url, tls), queue_name, "events", credential_provider)
+        self._last_id = last_event_id
+        self._block_ms = block_ms
+        self._count = count
+        self._closed = False
+        self._reading: asyncio.Task[list[tuple[str, dict[str, str]]]] | None = None
+
+    @property
+    def name(self) -> str:
+        """The queue's name."""
+        return self._connector.keys.queue
+
+    def __aiter__(self) -> AsyncIterator[QueueEvent]:
+        return self._follow()
+
+    async def _follow(self) -> AsyncIterator[QueueEvent]:
+        if self._closed:
+            return
+        link = self._connector.link(FOR_EVER)
+        keys = self._connector.keys
+        if self._last_id == "$":
+            # A real id, so that a broken connection resumes where it was and not at a later "now".
+            self._last_id = await records.last_event_id(link, keys)
+        while not self._closed:
+            self._reading = asyncio.ensure_future(
+                records.read_events(link, keys, self._last_id, count=self._count, block_ms=self._block_ms)
+            )
+            try:
+                entries = await self._reading
+            except (ShutdownError, asyncio.CancelledError):
+                if self._closed:
+                    return
+                raise
+            for entry_id, fields in entries:
+                self._last_id = entry_id
+                yield QueueEvent.of(entry_id, fields)
+                if self._closed:
+                    return
+
+    async def close(self) -> None:
+        """Ends the iteration and the connection."""
+        self._closed = True
+        await cancel_and_wait(self._reading)
+        await self._connector.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()

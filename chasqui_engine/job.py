@@ -1,0 +1,174 @@
+"""The values that travel: a job, what it was added with, and what is left when it dies."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from chasqui_engine.backoff import BackoffSpec
+from chasqui_engine.clock import now_ms
+from chasqui_engine.errors import ConfigError
+from chasqui_engine.ids import mint_id
+from chasqui_engine.names import check_job_id, check_job_name
+
+JobId = str
+"""A job's id: a minted ULID, or whatever text its producer chose."""
+
+ResultWaiter = Callable[[JobId, float], Awaitable[Any]]
+
+DEFAULT_WAIT_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class JobRetryOverride:
+    """A job's own limits; what is left None comes from the worker."""
+
+    max_attempts: int | None = None
+    """Runs in all, the first included."""
+    backoff: BackoffSpec | None = None
+    """Delay between them."""
+
+    def __post_init__(self) -> None:
+        attempts = self.max_attempts
+        if attempts is not None and (isinstance(attempts, bool) or not isinstance(attempts, int) or attempts < 0):
+            raise ConfigError(f"max_attempts must be a whole number from 0 up, got {attempts!r}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One piece of work. The same value on both sides: a queue returns it, a handler is given it."""
+
+    id: JobId
+    payload: Any
+    """What the producer passed: anything MessagePack can hold."""
+    created_at_ms: int
+    """When it was added, by the producer's clock."""
+    attempt: int = 0
+    """Runs already made: 0 on the first."""
+    retry: JobRetryOverride | None = None
+    name: str = ""
+    _wait: ResultWaiter | None = field(default=None, repr=False, compare=False)
+
+    @staticmethod
+    def new(payload: Any, *, name: str = "", retry: JobRetryOverride | None = None) -> Job:
+        """A job of now, with a fresh id."""
+        return Job(id=mint_id(), payload=payload, created_at_ms=now_ms(), retry=retry, name=check_job_name(name))
+
+    def with_id(self, job_id: JobId) -> Job:
+        """The same job under another id."""
+        return replace(self, id=check_job_id(job_id))
+
+    def with_retry(self, retry: JobRetryOverride | None) -> Job:
+        """The same job with its own retry limits."""
+        return replace(self, retry=retry)
+
+    def with_name(self, name: str) -> Job:
+        """The same job under another name."""
+        return replace(self, name=check_job_name(name))
+
+    @property
+    def data(self) -> Any:
+        """The payload."""
+        return self.payload
+
+    @property
+    def attempts_made(self) -> int:
+        """Runs already made; the same as `attempt`."""
+        return self.attempt
+
+    async def wait_for_result(self, *, timeout: float = DEFAULT_WAIT_S, poll_interval: float = 0.1) -> Any:
+        """What the handler returned, as soon as it is there.
+
+        Raises `JobFailedError` when the job died, `ResultUnavailableError` when it completed without a stored
+        result, `TimeoutError` after `timeout` seconds. All waiters of a queue share one subscription, so
+        `poll_interval` is accepted for compatibility and decides nothing.
+        """
+        if self._wait is None:
+            raise RuntimeError("wait_for_result needs a job that a queue returned, not one that a handler was given")
+        for name, value in (("timeout", timeout), ("poll_interval", poll_interval)):
+            if not value > 0:
+                raise ConfigError(f"{name} must be a positive number of seconds, got {value!r}")
+        return await self._wait(self.id, timeout)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddOptions:
+    """What an add may say about its job."""
+
+    id: JobId | None = None
+    """A stable id: adding it again is a no-op, from any process."""
+    retry: JobRetryOverride | None = None
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        if self.id is not None:
+            check_job_id(self.id)
+        check_job_name(self.name)
+
+
+_REASON_CODES = {
+    "retries_exhausted": "CMQ-020",
+    "decode_failed": "CMQ-021",
+    "malformed": "CMQ-022",
+    "oversize_payload": "CMQ-023",
+    "unrecoverable": "CMQ-024",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DlqReason:
+    """Why a job was buried: one of five words, and what went wrong in particular."""
+
+    kind: str
+    detail: str | None = None
+
+    @staticmethod
+    def retries_exhausted(detail: str | None = None) -> DlqReason:
+        """Every attempt failed."""
+        return DlqReason("retries_exhausted", detail)
+
+    @staticmethod
+    def decode_failed(detail: str | None = None) -> DlqReason:
+        """The envelope or payload is not MessagePack of the right shape."""
+        return DlqReason("decode_failed", detail)
+
+    @staticmethod
+    def malformed(detail: str | None = None) -> DlqReason:
+        """The stream entry lacks the field that holds the job."""
+        return DlqReason("malformed", detail)
+
+    @staticmethod
+    def oversize_payload(detail: str | None = None) -> DlqReason:
+        """The envelope is larger than the worker accepts."""
+        return DlqReason("oversize_payload", detail)
+
+    @staticmethod
+    def unrecoverable(detail: str | None = None) -> DlqReason:
+        """The handler said that no retry can help."""
+        return DlqReason("unrecoverable", detail)
+
+    def as_str(self) -> str:
+        """The word on the wire."""
+        return self.kind
+
+    @property
+    def code(self) -> str:
+        """The stable code of the reason, `CMQ-020` to `CMQ-024`."""
+        return _REASON_CODES.get(self.kind, "CMQ-000")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DlqEntry:
+    """A dead job as it lies in the dead-letter stream."""
+
+    dlq_id: str
+    """Stream id in the dead-letter queue."""
+    source_id: str
+    """Stream id it had in the queue."""
+    reason: str
+    detail: str | None
+    """Type and text of the error; None where the engine that buried it did not say."""
+    payload: bytes
+    """The envelope, as it was."""
+    name: str

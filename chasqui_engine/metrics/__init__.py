@@ -1,0 +1,43 @@
+"""Metrics: the events of `chasqui_engine.sink`, the guard, and the sinks that ship with the engine.
+
+Nothing here imports an optional dependency before a sink that needs it is made.
+"""
+
+from __future__ import annotations
+
+from chasqui_engine.metrics.dispatch import SafeSink, guard
+from chasqui_engine.metrics.memory import DurationStats, InMemorySink, MetricsSnapshot
+from chasqui_engine.metrics.otel import OtelSink
+from chasqui_engine.metrics.prometheus import PrometheusSink
+from chasqui_engine.sink import (
+    DlqRouted,
+    JobOutcome,
+    JobOutcomeKind,
+    LockOutcome,
+    MetricsSink,
+    NoopSink,
+    PromoterTick,
+    ReaderBatch,
+    RetryScheduled,
+    noop_sink,
+)
+
+__all__ = [
+    "DlqRouted",
+    "DurationStats",
+    "InMemorySink",
+    "JobOutcome",
+    "JobOutcomeKind",
+    "LockOutcome",
+    "MetricsSink",
+    "MetricsSnapshot",
+    "NoopSink",
+    "OtelSink",
+    "PrometheusSink",
+    "PromoterTick",
+    "ReaderBatch",
+    "RetryScheduled",
+    "SafeSink",
+    "guard",
+    "noop_sink",
+]

@@ -1,0 +1,50 @@
+"""What a queue, group, consumer, job name or job id may look like.
+
+Names become parts of Redis keys, so a name must never be able to reach another queue's keys.
+"""
+
+from __future__ import annotations
+
+from chasqui_engine.errors import ConfigError
+
+MAX_QUEUE_NAME_BYTES = 200
+MAX_JOB_NAME_BYTES = 256
+MAX_JOB_ID_BYTES = 1024
+
+
+def check_queue_name(name: str, field: str = "queue_name") -> str:
+    """A queue, group or consumer name: printable, no braces (they delimit the cluster hash tag)."""
+    _check_text(name, field, MAX_QUEUE_NAME_BYTES)
+    if not name.strip():
+        raise ConfigError(f"{field} must not be empty")
+    if any(c in "{}" or not c.isprintable() for c in name):
+        raise ConfigError(f"{field} must not contain braces or control characters, got {name!r}")
+    return name
+
+
+def check_job_name(name: str) -> str:
+    """A job's name: any text up to 256 bytes; empty means none."""
+    # Most names are short ASCII, and four bytes a character is the worst: measure only what could be too long.
+    if type(name) is str and len(name) * 4 <= MAX_JOB_NAME_BYTES:
+        return name
+    return _check_text(name, "name", MAX_JOB_NAME_BYTES)
+
+
+def check_job_id(job_id: str) -> str:
+    """A job's id: any text with something to see in it, up to 1024 bytes."""
+    _check_text(job_id, "job_id", MAX_JOB_ID_BYTES)
+    if not job_id.strip():
+        raise ConfigError("job_id must be a non-empty, non-whitespace string")
+    return job_id
+
+
+def _check_text(text: str, field: str, limit_bytes: int) -> str:
+    if not isinstance(text, str):
+        raise ConfigError(f"{field} must be a string, got {type(text).__name__}")
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError as err:
+        raise ConfigError(f"{field} is not valid Unicode: {err.reason} at {err.start}") from err
+    if size > limit_bytes:
+        raise ConfigError(f"{field} must be at most {limit_bytes} bytes in UTF-8, got {size}")
+    return text

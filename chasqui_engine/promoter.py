@@ -1,0 +1,95 @@
+"""The promoter: moves delayed jobs onto the stream when they are due by the server's clock."""
+
+from __future__ import annotations
+
+import asyncio
+
+from chasqui_engine._redis import adding
+from chasqui_engine._redis.connection import Link
+from chasqui_engine._redis.connector import FOR_EVER, Connector
+from chasqui_engine._redis.endpoints import FetchCredentials
+from chasqui_engine._redis.keys import QueueKeys
+from chasqui_engine.codec import decode_delayed, decode_id
+from chasqui_engine.config import PromoterConfig
+from chasqui_engine.errors import DecodeError
+from chasqui_engine.leader import Leader
+from chasqui_engine.metrics.dispatch import guard
+from chasqui_engine.sink import LockOutcome, PromoterTick
+
+
+class Promotion:
+    """The promoter's duty on a link that somebody else owns."""
+
+    def __init__(self, link: Link, keys: QueueKeys, config: PromoterConfig) -> None:
+        self._link = link
+        self._keys = keys
+        self._config = config
+        self._sink = guard(config.metrics)
+        self._events_max = config.events_max_stream_len if config.events_enabled else 0
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Promotes whenever it leads, until `stop`."""
+        config = self._config
+        leader = Leader(
+            self._link, self._keys.promoter_lock, config.holder_id, config.lock_ttl_secs, self._on_lock_change
+        )
+        await leader.run(self._tick, stop)
+
+    def _on_lock_change(self, leads: bool) -> None:
+        self._sink.promoter_lock_outcome(LockOutcome.ACQUIRED if leads else LockOutcome.HELD)
+
+    async def _tick(self) -> float:
+        due = await adding.due(self._link, self._keys, self._config.promote_batch)
+        promoted = 0
+        if due.members:
+            jobs = [_promotable(member) for member in due.members]
+            promoted = await adding.promote(self._link, self._keys, jobs, events_max=self._events_max)
+        lag_ms = max(0, due.now_ms - due.oldest_ms) if due.oldest_ms is not None else 0
+        self._sink.promoter_tick(
+            PromoterTick(promoted=promoted, depth=due.depth - promoted, oldest_pending_lag_ms=lag_ms)
+        )
+        return self._pause_s(due)
+
+    def _pause_s(self, due: adding.Due) -> float:
+        if len(due.members) == self._config.promote_batch:
+            return 0
+        interval_s = self._config.poll_interval_ms / 1000
+        if due.members or due.oldest_ms is None:
+            return interval_s
+        # What is due before the next poll is promoted on time, not at the poll after it.
+        return min(interval_s, max(0.001, (due.oldest_ms - due.now_ms) / 1000))
+
+
+def _promotable(member: bytes) -> tuple[bytes, bytes, str, str]:
+    """Member, envelope, name and id. What cannot be taken apart goes to the worker whole, which buries it."""
+    try:
+        name, envelope = decode_delayed(member)
+    except DecodeError:
+        return member, member, "", ""
+    return member, envelope, name, decode_id(envelope) or ""
+
+
+class Promoter:
+    """Promotes one queue's delayed jobs, alone in a process; consumers run the same duty by themselves."""
+
+    def __init__(
+        self,
+        redis_url: str | None = None,
+        queue_name: str = "default",
+        config: PromoterConfig | None = None,
+        *,
+        credential_provider: FetchCredentials | None = None,
+    ) -> None:
+        self._url = redis_url
+        self._queue = queue_name
+        self._config = config or PromoterConfig()
+        self._fetch = credential_provider
+
+    async def run(self, shutdown: asyncio.Event) -> None:
+        """Runs until `shutdown` is set."""
+        connector = Connector(self._url, self._queue, "promoter", self._fetch)
+        try:
+            link = await connector.link(FOR_EVER).connect()
+            await Promotion(link, connector.keys, self._config).run(shutdown)
+        finally:
+            await connector.close()

@@ -1,0 +1,272 @@
+"""The queue as people type it: named jobs with options, returned as jobs that can be waited for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import timedelta
+from typing import Any, Self
+from weakref import WeakKeyDictionary
+
+from chasqui_engine._redis.endpoints import FetchCredentials
+from chasqui_engine._redis.urls import apply_tls
+from chasqui_engine.clock import now_ms
+from chasqui_engine.codec import decode_payload
+from chasqui_engine.config import ProducerConfig, WhenFull
+from chasqui_engine.errors import ConfigError, ShutdownError
+from chasqui_engine.job import AddOptions, Job, JobId
+from chasqui_engine.options import (
+    BackoffLike,
+    DelayMsLike,
+    MissedFiresLike,
+    RepeatLike,
+    as_missed_fires,
+    as_moment,
+    as_repeat,
+    as_retry,
+)
+from chasqui_engine.producer import Producer
+from chasqui_engine.repeat import RepeatableMeta, RepeatableSpec, RepeatPattern
+
+_BULK_OPTIONS = frozenset({"name", "data", "delay_ms", "delay", "attempts", "backoff", "job_id", "repeat"})
+
+
+class Queue:
+    """Puts jobs on one queue. Connects at the first use; one queue serves any number of tasks."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        redis_url: str | None = None,
+        tls: bool = False,
+        max_stream_len: int | None = None,
+        max_delay_secs: int | None = None,
+        credential_provider: FetchCredentials | None = None,
+        when_full: WhenFull | None = None,
+        dedup_ttl_secs: int | None = None,
+    ) -> None:
+        given = {
+            "max_stream_len": max_stream_len,
+            "max_delay_secs": max_delay_secs,
+            "when_full": when_full,
+            "dedup_ttl_secs": dedup_ttl_secs,
+        }
+        settings: dict[str, Any] = {field: value for field, value in given.items() if value is not None}
+        self._config = ProducerConfig(queue_name=name, **settings)
+        self._url = apply_tls(redis_url, tls)
+        self._fetch = credential_provider
+        # A connection belongs to its event loop; a program that runs several in turn has one for each.
+        self._producers: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Task[Producer]] = WeakKeyDictionary()
+        self._closed = False
+
+    @property
+    def name(self) -> str:
+        """The queue's name."""
+        return self._config.queue_name
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
+
+    async def add(
+        self,
+        name: str,
+        data: Any,
+        *,
+        delay_ms: DelayMsLike | None = None,
+        delay: timedelta | None = None,
+        attempts: int | None = None,
+        backoff: BackoffLike | None = None,
+        job_id: JobId | None = None,
+        repeat: RepeatLike | None = None,
+        missed_fires: MissedFiresLike | None = None,
+    ) -> Job:
+        """Adds one job.
+
+        `delay_ms` (milliseconds, or a `datetime` to run at) or `delay` (a `timedelta`) runs it later; `job_id` makes
+        adding it again a no-op, from any process; `attempts` and `backoff` override the worker's retries; `repeat`
+        stores a repeatable spec instead, and the job that is returned has the spec's key as its id.
+        """
+        if repeat is not None:
+            return await self.upsert_repeatable_job(name, data, repeat=as_repeat(repeat), missed_fires=missed_fires)
+        if missed_fires is not None:
+            raise ConfigError("missed_fires goes with repeat=RepeatPattern.cron(…) or .every(…)")
+        options = AddOptions(id=job_id, retry=as_retry(attempts, backoff), name=name)
+        moment = as_moment(delay_ms, delay)
+        producer = await self._producer()
+        created_at_ms = now_ms()
+        if moment is None:
+            ids = await producer.add_now([(data, options)], created_at_ms)
+        else:
+            ids = await producer.add_later([(data, options)], [moment], created_at_ms)
+        return _added(ids[0], data, options, created_at_ms, producer)
+
+    async def add_unique(
+        self,
+        name: str,
+        data: Any,
+        *,
+        job_id: JobId,
+        delay_ms: DelayMsLike | None = None,
+        delay: timedelta | None = None,
+        attempts: int | None = None,
+        backoff: BackoffLike | None = None,
+        repeat: RepeatLike | None = None,
+    ) -> Job:
+        """`add` that insists on a `job_id`: however often and from wherever it is called, the job is there once."""
+        if not isinstance(job_id, str) or not job_id.strip():
+            raise ConfigError("job_id must be a non-empty, non-whitespace string")
+        return await self.add(
+            name,
+            data,
+            delay_ms=delay_ms,
+            delay=delay,
+            attempts=attempts,
+            backoff=backoff,
+            job_id=job_id,
+            repeat=repeat,
+        )
+
+    async def add_bulk(self, jobs: Sequence[Mapping[str, Any]]) -> list[Job]:
+        """Adds many jobs: each a mapping with `name`, `data` and the options of `add`.
+
+        Everything is checked and encoded before anything is written.
+        """
+        if not jobs:
+            return []
+        once = [item for item in jobs if item.get("repeat") is None]
+        options = [_bulk_options(item) for item in once]
+        moments = [as_moment(item.get("delay_ms"), item.get("delay")) for item in once]
+        additions = [(item["data"], option) for item, option in zip(once, options, strict=True)]
+        producer = await self._producer()
+        created_at_ms = now_ms()
+        if any(moments):
+            ids = await producer.add_later(additions, moments, created_at_ms)
+        else:
+            ids = await producer.add_now(additions, created_at_ms)
+        added = [
+            _added(job_id, data, option, created_at_ms, producer)
+            for job_id, (data, option) in zip(ids, additions, strict=True)
+        ]
+        if len(once) == len(jobs):
+            return added
+        in_order = iter(added)
+        return [
+            next(in_order)
+            if item.get("repeat") is None
+            else await self.add(item["name"], item["data"], repeat=item["repeat"])
+            for item in jobs
+        ]
+
+    async def cancel_delayed(self, job_id: JobId) -> bool:
+        """Takes a delayed job back; True if it was still delayed, and now never runs."""
+        return await (await self._producer()).cancel_delayed(job_id)
+
+    async def peek_dlq(self, limit: int = 20) -> list[dict[str, Any]]:
+        """Up to `limit` dead letters, oldest first: the fields of `DlqEntry`."""
+        return [asdict(entry) for entry in await (await self._producer()).peek_dlq(limit)]
+
+    async def replay_dlq(self, limit: int = 100) -> int:
+        """Moves up to `limit` dead letters back to the stream with a fresh attempt count; returns how many."""
+        return await (await self._producer()).replay_dlq(limit)
+
+    async def upsert_repeatable_job(
+        self,
+        name: str,
+        data: Any,
+        *,
+        repeat: RepeatPattern,
+        limit: int | None = None,
+        start_after_ms: int | None = None,
+        end_before_ms: int | None = None,
+        attempts: int | None = None,
+        backoff: BackoffLike | None = None,
+        job_id: JobId | None = None,
+        missed_fires: MissedFiresLike | None = None,
+    ) -> Job:
+        """Stores a repeatable spec; the job that is returned has the spec's key as its id.
+
+        `attempts`, `backoff` and `job_id` are taken for symmetry with `add`: a stored spec has no place for them.
+        """
+        del attempts, backoff, job_id
+        spec = RepeatableSpec(
+            job_name=name,
+            pattern=repeat,
+            payload=data,
+            limit=limit,
+            start_after_ms=start_after_ms,
+            end_before_ms=end_before_ms,
+            missed_fires=as_missed_fires(missed_fires),
+        )
+        producer = await self._producer()
+        key = await producer.upsert_repeatable(spec)
+        return _added(key, data, AddOptions(name=name), now_ms(), producer)
+
+    async def get_repeatable_jobs(self, limit: int = 100) -> list[RepeatableMeta]:
+        """Up to `limit` repeatable specs, the next to fire first."""
+        return await (await self._producer()).list_repeatable(limit)
+
+    async def remove_repeatable_by_key(self, key: str) -> bool:
+        """Removes a repeatable spec; True if there was one."""
+        return await (await self._producer()).remove_repeatable(key)
+
+    async def get_job_result(self, job_id: JobId) -> Any:
+        """What the handler returned; None as well when there is no result, yet or any more."""
+        return (await self.get_job_result_bulk([job_id]))[0]
+
+    async def get_job_result_bulk(self, job_ids: Sequence[JobId]) -> list[Any]:
+        """`get_job_result` for many, answers in order."""
+        results = await (await self._producer()).get_result_bulk(job_ids)
+        return [None if result is None else decode_payload(result) for result in results]
+
+    async def wait_for_result(self, job_id: JobId, *, timeout: float = 30.0) -> Any:
+        """`Job.wait_for_result` for a job of which only the id is known."""
+        return await (await self._producer()).wait_for_result(job_id, timeout)
+
+    async def close(self) -> None:
+        """Closes the connections of this event loop. What was added stays added."""
+        self._closed = True
+        opening = self._producers.pop(asyncio.get_running_loop(), None)
+        if opening is not None:
+            await (await opening).close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    async def _producer(self) -> Producer:
+        if self._closed:
+            raise ShutdownError(f"queue {self.name!r} is closed")
+        loop = asyncio.get_running_loop()
+        opening = self._producers.get(loop)
+        if opening is None or (opening.done() and opening.exception() is not None):
+            connecting = Producer.connect(self._url, self._config, credential_provider=self._fetch)
+            opening = self._producers[loop] = asyncio.create_task(connecting)
+        return await asyncio.shield(opening)
+
+
+def _bulk_options(item: Mapping[str, Any]) -> AddOptions:
+    if unknown := item.keys() - _BULK_OPTIONS:
+        raise ConfigError(
+            f"add_bulk: unknown field {sorted(unknown)[0]!r}; known are {', '.join(sorted(_BULK_OPTIONS))}"
+        )
+    if "data" not in item:
+        raise ConfigError("add_bulk: every job needs 'data'")
+    retry = as_retry(item.get("attempts"), item.get("backoff"))
+    return AddOptions(id=item.get("job_id"), retry=retry, name=item.get("name") or "")
+
+
+def _added(job_id: JobId, data: Any, options: AddOptions, created_at_ms: int, producer: Producer) -> Job:
+    return Job(
+        id=job_id,
+        payload=data,
+        created_at_ms=created_at_ms,
+        retry=options.retry,
+        name=options.name,
+        _wait=producer.wait_for_result,
+    )

@@ -1,0 +1,197 @@
+"""Waiting for results: any number of waiters of a queue share one subscription and batched reads.
+
+The events stream says when a job has ended; the result itself is a key. A sweep over all waiting ids, once a second,
+covers workers that emit no events.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+from chasqui_engine._redis import records
+from chasqui_engine._redis.connection import Link
+from chasqui_engine._redis.keys import QueueKeys
+from chasqui_engine.clock import monotonic
+from chasqui_engine.codec import decode_failure, decode_payload
+from chasqui_engine.errors import ChasquiError, JobFailedError, RedisError, ResultUnavailableError
+from chasqui_engine.supervise import cancel_and_wait
+
+_log = logging.getLogger("chasqui")
+
+_SWEEP_S = 1.0
+_GRACE_S = 1.0
+"""How long after `completed` a result may still be on its way: another engine may tell before it writes."""
+_EVENTS_PER_READ = 1000
+_BLOCK_MS = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a job ended: with a value, or with the error that a waiter is given."""
+
+    value: Any = None
+    error: ChasquiError | None = None
+
+    def get(self) -> Any:
+        """The value; raises the error."""
+        if self.error is not None:
+            raise self.error
+        return self.value
+
+
+class _Waited:
+    """One job that somebody waits for."""
+
+    __slots__ = ("completed_at", "dead", "future", "last_error", "waiters")
+
+    def __init__(self, future: asyncio.Future[Outcome]) -> None:
+        self.future = future
+        self.waiters = 0
+        self.completed_at: float | None = None
+        self.dead: tuple[str, int] | None = None
+        self.last_error: str | None = None
+
+
+class ResultHub:
+    """All the waiting for results on one queue."""
+
+    def __init__(self, reads: Link, subscription: Link, keys: QueueKeys) -> None:
+        self._reads = reads
+        self._subscription = subscription
+        self._keys = keys
+        self._waited: dict[str, _Waited] = {}
+        self._ended: set[str] = set()
+        self._look = asyncio.Event()
+        self._tasks: tuple[asyncio.Task[None], ...] = ()
+        self._subscribed: asyncio.Future[None] | None = None
+
+    async def wait(self, job_id: str, timeout_s: float) -> Any:
+        """What the job's handler returned; raises how it died, or `TimeoutError`."""
+        async with asyncio.timeout(timeout_s):
+            await self._start()
+            waited = self._waited.setdefault(job_id, _Waited(asyncio.get_running_loop().create_future()))
+            waited.waiters += 1
+            # It may have ended before anybody waited.
+            self._ended.add(job_id)
+            self._look.set()
+            try:
+                return (await asyncio.shield(waited.future)).get()
+            finally:
+                waited.waiters -= 1
+                if not waited.waiters:
+                    self._waited.pop(job_id, None)
+
+    async def close(self) -> None:
+        """Stops; those who still wait are cancelled."""
+        await cancel_and_wait(*self._tasks)
+        for waited in self._waited.values():
+            waited.future.cancel()
+
+    async def _start(self) -> None:
+        if self._subscribed is None:
+            self._subscribed = asyncio.get_running_loop().create_future()
+            self._tasks = (asyncio.create_task(self._follow()), asyncio.create_task(self._fetch()))
+        await asyncio.shield(self._subscribed)
+
+    async def _follow(self) -> None:
+        assert self._subscribed is not None
+        last_id = await records.last_event_id(self._subscription, self._keys)
+        self._subscribed.set_result(None)
+        while True:
+            try:
+                entries = await records.read_events(
+                    self._subscription, self._keys, last_id, count=_EVENTS_PER_READ, block_ms=_BLOCK_MS
+                )
+            except RedisError as err:
+                _log.warning("results of %s: %s; trying on", self._keys.queue, err)
+                await asyncio.sleep(_SWEEP_S)
+                continue
+            for entry_id, fields in entries:
+                last_id = entry_id
+                if waited := self._waited.get(fields.get("id", "")):
+                    self._note(waited, fields)
+
+    def _note(self, waited: _Waited, fields: dict[str, str]) -> None:
+        kind = fields.get("e")
+        if kind == "failed":
+            waited.last_error = fields.get("reason")
+        elif kind == "completed":
+            waited.completed_at = monotonic()
+        elif kind == "dlq":
+            attempt = fields.get("attempt", "0")
+            waited.dead = fields.get("reason", ""), int(attempt) if attempt.isdigit() else 0
+        if kind in ("completed", "dlq"):
+            self._ended.add(fields["id"])
+            self._look.set()
+
+    async def _fetch(self) -> None:
+        """Reads what has ended as soon as that is known, and everything that is waited for now and then."""
+        next_sweep = monotonic() + _SWEEP_S
+        while True:
+            try:
+                async with asyncio.timeout(max(0.0, next_sweep - monotonic())):
+                    await self._look.wait()
+            except TimeoutError:
+                next_sweep = monotonic() + _SWEEP_S
+                self._ended.update(self._waited)
+            self._look.clear()
+            ended, self._ended = self._ended & self._waited.keys(), set()
+            try:
+                await self._settle(list(ended))
+            except RedisError as err:
+                _log.warning("results of %s: %s; trying on", self._keys.queue, err)
+
+    async def _settle(self, job_ids: list[str]) -> None:
+        results = await records.get_results(self._reads, self._keys, job_ids)
+        missing = []
+        for job_id, result in zip(job_ids, results, strict=True):
+            if result is None:
+                missing.append(job_id)
+            else:
+                self._resolve(job_id, _success(result))
+        failures = await records.get_failures(self._reads, self._keys, missing)
+        for job_id, failure in zip(missing, failures, strict=True):
+            if failure is None:
+                self._resolve_without_record(job_id)
+            else:
+                self._resolve(job_id, _death(job_id, failure))
+
+    def _resolve_without_record(self, job_id: str) -> None:
+        waited = self._waited.get(job_id)
+        if waited is None or waited.future.done():
+            return
+        if waited.dead is not None:
+            # Buried by an engine that leaves no failure record.
+            reason, attempt = waited.dead
+            self._resolve(job_id, Outcome(error=JobFailedError(job_id, reason, waited.last_error, attempt)))
+        elif waited.completed_at is not None and monotonic() - waited.completed_at > _GRACE_S:
+            self._resolve(job_id, Outcome(error=_unavailable(job_id)))
+
+    def _resolve(self, job_id: str, outcome: Outcome) -> None:
+        waited = self._waited.get(job_id)
+        if waited is not None and not waited.future.done():
+            waited.future.set_result(outcome)
+
+
+def _success(data: bytes) -> Outcome:
+    try:
+        return Outcome(value=decode_payload(data))
+    except ChasquiError as err:
+        return Outcome(error=err)
+
+
+def _death(job_id: str, data: bytes) -> Outcome:
+    try:
+        return Outcome(error=JobFailedError(job_id, *decode_failure(data)))
+    except ChasquiError as err:
+        return Outcome(error=err)
+
+
+def _unavailable(job_id: str) -> ResultUnavailableError:
+    return ResultUnavailableError(
+        f"job {job_id} completed, but its result is not stored: its worker runs without store_results=True, "
+        "or the result has expired"
+    )

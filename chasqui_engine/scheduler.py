@@ -1,0 +1,93 @@
+"""The scheduler: turns repeatable specs into jobs at their fire times, by the server's clock."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from chasqui_engine._redis import records
+from chasqui_engine._redis.connection import Link
+from chasqui_engine._redis.connector import FOR_EVER, Connector
+from chasqui_engine._redis.endpoints import FetchCredentials
+from chasqui_engine._redis.keys import QueueKeys
+from chasqui_engine.codec import decode_spec, encode_fire
+from chasqui_engine.config import SchedulerConfig
+from chasqui_engine.errors import DecodeError
+from chasqui_engine.ids import mint_ids
+from chasqui_engine.leader import Leader
+from chasqui_engine.repeat import plan_fires
+
+_log = logging.getLogger("chasqui")
+
+_UNREADABLE_PAUSE_MS = 3_600_000
+"""A spec that cannot be read is looked at again after this; a newer engine may have written it."""
+
+Fire = tuple[str, int, int | None, str, list[bytes]]
+
+
+class Scheduling:
+    """The scheduler's duty on a link that somebody else owns."""
+
+    def __init__(self, link: Link, keys: QueueKeys, config: SchedulerConfig) -> None:
+        self._link = link
+        self._keys = keys
+        self._config = config
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Fires what is due whenever it leads, until `stop`."""
+        config = self._config
+        leader = Leader(self._link, self._keys.scheduler_lock, config.holder_id, config.lock_ttl_secs)
+        await leader.run(self._tick, stop)
+
+    async def _tick(self) -> float:
+        now_ms = await records.server_now_ms(self._link)
+        listed = await records.list_specs(self._link, self._keys, count=self._config.batch)
+        due = [spec for spec in listed if spec[1] <= now_ms]
+        fires = [self._plan(key, at_ms, data, fired, now_ms) for key, at_ms, data, fired in due]
+        for fire, reply in zip(fires, await records.fire(self._link, self._keys, fires), strict=True):
+            if isinstance(reply, Exception):
+                _log.warning("repeatable %r of %s did not fire: %s; trying on", fire[0], self._keys.queue, reply)
+        if len(due) == self._config.batch:
+            return 0
+        tick_s = self._config.tick_interval_ms / 1000
+        upcoming = [at_ms for _key, at_ms, _data, _fired in listed[len(due) :]]
+        upcoming += [next_ms for _key, _at_ms, next_ms, _name, _envelopes in fires if next_ms is not None]
+        return min(tick_s, max(0.001, (min(upcoming) - now_ms) / 1000)) if upcoming else tick_s
+
+    def _plan(self, key: str, at_ms: int, data: bytes | None, fired: int, now_ms: int) -> Fire:
+        if data is None:
+            return key, at_ms, None, "", []
+        try:
+            spec = decode_spec(data)
+        except DecodeError as err:
+            _log.warning("repeatable %r of %s cannot be read, and does not fire: %s", key, self._keys.queue, err)
+            return key, at_ms, now_ms + _UNREADABLE_PAUSE_MS, "", []
+        plan = plan_fires(spec, at_ms, fired, now_ms)
+        ids = mint_ids(len(plan.fires), now_ms)
+        return key, at_ms, plan.next_fire_ms, spec.job_name, [encode_fire(data, job_id, now_ms) for job_id in ids]
+
+
+class Scheduler:
+    """Fires one queue's repeatable specs, alone in a process; consumers run the same duty by themselves."""
+
+    def __init__(
+        self,
+        redis_url: str | None = None,
+        queue_name: str = "default",
+        config: SchedulerConfig | None = None,
+        *,
+        credential_provider: FetchCredentials | None = None,
+    ) -> None:
+        self._url = redis_url
+        self._queue = queue_name
+        self._config = config or SchedulerConfig()
+        self._fetch = credential_provider
+
+    async def run(self, shutdown: asyncio.Event) -> None:
+        """Runs until `shutdown` is set."""
+        connector = Connector(self._url, self._queue, "scheduler", self._fetch)
+        try:
+            link = await connector.link(FOR_EVER).connect()
+            await Scheduling(link, connector.keys, self._config).run(shutdown)
+        finally:
+            await connector.close()

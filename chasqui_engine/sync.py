@@ -1,0 +1,100 @@
+"""The queue for programs without asyncio: one event loop in a thread of its own, kept open, usable from any thread."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any, Self, TypeVar
+
+from chasqui_engine.errors import ShutdownError
+from chasqui_engine.job import Job, JobId
+from chasqui_engine.queue import Queue
+from chasqui_engine.repeat import RepeatableMeta
+
+T = TypeVar("T")
+
+
+class SyncQueue:
+    """`Queue`, blocking. Takes the same arguments; every method takes what the method of that name there takes."""
+
+    def __init__(self, name: str, **options: Any) -> None:
+        self._queue = Queue(name, **options)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name=f"chasqui-queue-{name}", daemon=True)
+        self._thread.start()
+
+    @property
+    def name(self) -> str:
+        """The queue's name."""
+        return self._queue.name
+
+    def add(self, name: str, data: Any, **options: Any) -> Job:
+        """`Queue.add`."""
+        return self._run(self._queue.add(name, data, **options))
+
+    def add_unique(self, name: str, data: Any, **options: Any) -> Job:
+        """`Queue.add_unique`."""
+        return self._run(self._queue.add_unique(name, data, **options))
+
+    def add_bulk(self, jobs: Sequence[Mapping[str, Any]]) -> list[Job]:
+        """`Queue.add_bulk`."""
+        return self._run(self._queue.add_bulk(jobs))
+
+    def cancel_delayed(self, job_id: JobId) -> bool:
+        """`Queue.cancel_delayed`."""
+        return self._run(self._queue.cancel_delayed(job_id))
+
+    def peek_dlq(self, limit: int = 20) -> list[dict[str, Any]]:
+        """`Queue.peek_dlq`."""
+        return self._run(self._queue.peek_dlq(limit))
+
+    def replay_dlq(self, limit: int = 100) -> int:
+        """`Queue.replay_dlq`."""
+        return self._run(self._queue.replay_dlq(limit))
+
+    def upsert_repeatable_job(self, name: str, data: Any, **options: Any) -> Job:
+        """`Queue.upsert_repeatable_job`."""
+        return self._run(self._queue.upsert_repeatable_job(name, data, **options))
+
+    def get_repeatable_jobs(self, limit: int = 100) -> list[RepeatableMeta]:
+        """`Queue.get_repeatable_jobs`."""
+        return self._run(self._queue.get_repeatable_jobs(limit))
+
+    def remove_repeatable_by_key(self, key: str) -> bool:
+        """`Queue.remove_repeatable_by_key`."""
+        return self._run(self._queue.remove_repeatable_by_key(key))
+
+    def get_job_result(self, job_id: JobId) -> Any:
+        """`Queue.get_job_result`."""
+        return self._run(self._queue.get_job_result(job_id))
+
+    def get_job_result_bulk(self, job_ids: Sequence[JobId]) -> list[Any]:
+        """`Queue.get_job_result_bulk`."""
+        return self._run(self._queue.get_job_result_bulk(job_ids))
+
+    def wait_for_result(self, job: Job | JobId, *, timeout: float = 30.0) -> Any:
+        """`Job.wait_for_result`, for a job or its id."""
+        job_id = job.id if isinstance(job, Job) else job
+        return self._run(self._queue.wait_for_result(job_id, timeout=timeout))
+
+    def close(self) -> None:
+        """Closes the connections and ends the thread."""
+        if self._loop.is_closed():
+            return
+        self._run(self._queue.close())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        if self._loop.is_closed():
+            work.close()
+            raise ShutdownError(f"queue {self.name!r} is closed")
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()

@@ -1,0 +1,36 @@
+"""Delays and times as people write them, in milliseconds."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime, timedelta
+
+from chasqui_engine.errors import ConfigError
+
+Delay = timedelta | float
+"""A `timedelta`, or seconds."""
+
+When = datetime | float
+"""An aware `datetime` (a naive one is taken for UTC), or epoch seconds."""
+
+
+def delay_ms(delay: Delay, field: str = "delay") -> int:
+    """A delay in milliseconds."""
+    seconds = delay.total_seconds() if isinstance(delay, timedelta) else delay
+    return _positive_ms(seconds, field, "a timedelta or a number of seconds")
+
+
+def when_ms(when: When, field: str = "when") -> int:
+    """A point in time in epoch milliseconds."""
+    if isinstance(when, datetime):
+        aware = when if when.tzinfo is not None else when.replace(tzinfo=UTC)
+        return round(aware.timestamp() * 1000)
+    return _positive_ms(when, field, "a datetime or epoch seconds")
+
+
+def _positive_ms(seconds: float, field: str, kinds: str) -> int:
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        raise ConfigError(f"{field} must be {kinds}, got {type(seconds).__name__}")
+    if not math.isfinite(seconds) or seconds < 0:
+        raise ConfigError(f"{field} must be finite and not negative, got {seconds!r}")
+    return round(seconds * 1000)

@@ -1,0 +1,133 @@
+"""The worker as people type it: a queue's name, a handler, `run()`."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Self
+
+from chasqui_engine._redis.endpoints import FetchCredentials
+from chasqui_engine._redis.urls import apply_tls
+from chasqui_engine.config import ConsumerConfig, RunPlainIn, SchedulerConfig, TimeLimit
+from chasqui_engine.consumer import Consumer, Handler, check_handler
+from chasqui_engine.errors import ConfigError
+from chasqui_engine.sink import MetricsSink
+
+_MAX_ATTEMPTS = 25
+
+
+class Worker:
+    """Runs a handler for the jobs of one queue, many at once.
+
+    `handler` is a function of a `Job`: `async def`, or plain (it then runs in a thread, or in a process with
+    `run_plain_in="process"`). `run()` returns after `close()`, when the running jobs have ended or the deadline has.
+    """
+
+    def __init__(
+        self,
+        queue_name: str,
+        handler: Handler,
+        *,
+        redis_url: str | None = None,
+        tls: bool = False,
+        concurrency: int = 100,
+        max_attempts: int = _MAX_ATTEMPTS,
+        group: str = "default",
+        consumer_id: str | None = None,
+        read_block_ms: int | None = None,
+        read_count: int | None = None,
+        claim_min_idle_ms: int | None = None,
+        max_payload_bytes: int | None = None,
+        dlq_max_stream_len: int | None = None,
+        events_enabled: bool = True,
+        delayed_enabled: bool = True,
+        run_scheduler: bool = True,
+        scheduler_tick_ms: int | None = None,
+        store_results: bool = False,
+        result_ttl_ms: int | None = None,
+        credential_provider: FetchCredentials | None = None,
+        shutdown_deadline_secs: float | None = None,
+        time_limit_secs: TimeLimit = None,
+        run_plain_in: RunPlainIn | None = None,
+        metrics: MetricsSink | None = None,
+    ) -> None:
+        given = {
+            "consumer_id": consumer_id,
+            "block_ms": read_block_ms,
+            "batch": read_count,
+            "claim_min_idle_ms": claim_min_idle_ms,
+            "max_payload_bytes": max_payload_bytes,
+            "dlq_max_stream_len": dlq_max_stream_len,
+            "result_ttl_secs": None if result_ttl_ms is None else _whole_seconds(result_ttl_ms),
+            "shutdown_deadline_secs": shutdown_deadline_secs,
+            "time_limit_secs": time_limit_secs,
+            "run_plain_in": run_plain_in,
+            "metrics": metrics,
+            "scheduler": None if scheduler_tick_ms is None else SchedulerConfig(tick_interval_ms=scheduler_tick_ms),
+        }
+        settings: dict[str, Any] = {field: value for field, value in given.items() if value is not None}
+        self._handler = check_handler(handler)
+        self._config = ConsumerConfig(
+            queue_name=queue_name,
+            group=group,
+            concurrency=concurrency,
+            max_attempts=max_attempts,
+            events_enabled=events_enabled,
+            delayed_enabled=delayed_enabled,
+            run_scheduler=run_scheduler,
+            store_results=store_results,
+            **settings,
+        )
+        self._consumer = Consumer(apply_tls(redis_url, tls), self._config, credential_provider=credential_provider)
+        self._shutdown: asyncio.Event | None = None
+        self._running: asyncio.Task[None] | None = None
+        self._closed = False
+
+    @property
+    def name(self) -> str:
+        """The queue's name."""
+        return self._config.queue_name
+
+    @property
+    def is_running(self) -> bool:
+        """Whether `run` is under way."""
+        return self._running is not None and not self._running.done()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
+
+    async def run(self) -> None:
+        """Runs jobs until `close()`. Called again meanwhile, it waits for the same end."""
+        if not self.is_running:
+            self._shutdown = asyncio.Event()
+            if self._closed:
+                self._shutdown.set()
+            self._running = asyncio.create_task(self._consumer.run(self._handler, self._shutdown))
+        assert self._running is not None
+        try:
+            await asyncio.shield(self._running)
+        except asyncio.CancelledError:
+            # Whoever cancels `run` wants the worker stopped, and stopped well.
+            if not self._running.done():
+                await self.close()
+                await self._running
+            raise
+
+    async def close(self) -> None:
+        """Tells the worker to stop and returns; `run` returns when it has."""
+        self._closed = True
+        if self._shutdown is not None:
+            self._shutdown.set()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+
+def _whole_seconds(result_ttl_ms: int) -> int:
+    if isinstance(result_ttl_ms, bool) or not isinstance(result_ttl_ms, int) or result_ttl_ms < 1:
+        raise ConfigError(f"result_ttl_ms must be a whole number from 1 up, got {result_ttl_ms!r}")
+    return max(1, -(-result_ttl_ms // 1000))

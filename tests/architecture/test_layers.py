@@ -1,0 +1,191 @@
+"""Who may import whom. A job's path runs from the top layer down; nothing below knows what is above it."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.architecture.source import Source, imports, product_files, read
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ENGINE = "chasqui_engine"
+PROVIDER = "chasqui_provider"
+
+# The engine's modules by layer. `x.*` is a package with all that is in it.
+LAYERS: tuple[tuple[str, ...], ...] = (
+    # 0: values, pure
+    ("errors", "clock", "ids", "job", "config", "backoff", "repeat", "cron", "names", "sink", "times"),
+    # 1: the wire
+    ("codec", "_redis.*"),
+    # 2: services
+    ("leader", "supervise", "results", "events.*", "metrics.*"),
+    # 3: roles
+    ("producer", "enqueue", "dead_letters", "repeatables", "snapshot", "promoter", "scheduler", "consumer.*"),
+    # 4: what people type, and the edges
+    ("", "queue", "options", "worker", "sync", "cli.*", "dashboard.*", "spark.*", "demo"),
+)
+
+# What only one place may know: the imported package → the modules that may import it.
+OWNERS = {
+    "airflow": (PROVIDER,),
+    "redis": (f"{ENGINE}._redis",),
+    "hiredis": (f"{ENGINE}._redis",),
+    "msgpack": (f"{ENGINE}.codec",),
+    "pyspark": (f"{ENGINE}.spark", "pyspark_chasqui"),
+}
+
+
+def layer_of(module: str) -> int | None:
+    """The layer of a dotted engine module, None if it is not listed."""
+    local = module.removeprefix(ENGINE).removeprefix(".")
+    for number, patterns in enumerate(LAYERS):
+        for pattern in patterns:
+            package = pattern.removesuffix(".*")
+            if local == package or (pattern.endswith(".*") and local.startswith(f"{package}.")):
+                return number
+    return None
+
+
+def is_within(module: str, package: str) -> bool:
+    return module == package or module.startswith(f"{package}.")
+
+
+def upward_imports(source: Source, modules: set[str]) -> Iterator[str]:
+    own = layer_of(source.name)
+    assert own is not None
+    for found in imports(source):
+        if not is_within(found.module, ENGINE):
+            continue
+        submodule = f"{found.module}.{found.name}"
+        target = submodule if submodule in modules else found.module
+        theirs = layer_of(target)
+        if theirs is None:
+            yield f"line {found.line}: {target} is in no layer"
+        elif theirs > own:
+            yield f"line {found.line}: layer {own} imports {target} of layer {theirs}"
+
+
+def owned_imports(source: Source) -> Iterator[str]:
+    for found in imports(source):
+        owners = OWNERS.get(found.module.partition(".")[0])
+        if owners and not any(is_within(source.name, owner) for owner in owners):
+            yield f"line {found.line}: only {' and '.join(owners)} may import {found.module}"
+
+
+def imports_past_public(source: Source, public: set[str]) -> Iterator[str]:
+    for found in imports(source):
+        if not is_within(found.module, ENGINE):
+            continue
+        if found.module != ENGINE:
+            yield f"line {found.line}: {found.module} is inside the engine; import from {ENGINE} itself"
+        elif found.name and found.name not in public:
+            yield f"line {found.line}: {found.name} is not in {ENGINE}.__all__"
+
+
+def public_names(init: Source) -> set[str]:
+    for node in init.tree.body:
+        targets = node.targets if isinstance(node, ast.Assign) else []
+        if any(isinstance(target, ast.Name) and target.id == "__all__" for target in targets):
+            return {
+                leaf.value for leaf in ast.walk(node) if isinstance(leaf, ast.Constant) and isinstance(leaf.value, str)
+            }
+    return set()
+
+
+SOURCES = {source.name: source for source in map(read, product_files())}
+ENGINE_SOURCES = [source for source in SOURCES.values() if is_within(source.name, ENGINE)]
+PROVIDER_SOURCES = [source for source in SOURCES.values() if is_within(source.name, PROVIDER)]
+
+
+def by_path(source: Source) -> str:
+    return source.path
+
+
+@pytest.mark.parametrize("source", ENGINE_SOURCES, ids=by_path)
+def test_every_module_has_a_layer(source: Source) -> None:
+    assert layer_of(source.name) is not None, (
+        f"{source.path} is in no layer: say in LAYERS of tests/architecture/test_layers.py where it belongs"
+    )
+
+
+@pytest.mark.parametrize("source", [s for s in ENGINE_SOURCES if layer_of(s.name) is not None], ids=by_path)
+def test_no_layer_imports_a_higher_one(source: Source) -> None:
+    assert not list(upward_imports(source, set(SOURCES)))
+
+
+@pytest.mark.parametrize("source", SOURCES.values(), ids=by_path)
+def test_each_library_is_known_in_one_place(source: Source) -> None:
+    assert not list(owned_imports(source))
+
+
+@pytest.mark.parametrize("source", PROVIDER_SOURCES, ids=by_path)
+def test_the_provider_uses_public_names_only(source: Source) -> None:
+    assert not list(imports_past_public(source, public_names(SOURCES[ENGINE])))
+
+
+@pytest.mark.parametrize(
+    ("module", "code"),
+    [
+        ("job", "from chasqui_engine.codec import encode"),
+        ("job", "from .codec import encode"),
+        ("config", "if TYPE_CHECKING:\n    from chasqui_engine.metrics import Sink"),
+        ("codec", "def f():\n    import chasqui_engine.producer"),
+        ("producer", "from chasqui_engine import Queue"),
+        ("_redis.keys", "from .. import queue"),
+        ("events.reader", "from chasqui_engine.nowhere import x"),
+    ],
+)
+def test_an_upward_import_is_seen(module: str, code: str) -> None:
+    assert list(upward_imports(Source(f"{ENGINE}.{module}", False, code), {f"{ENGINE}.queue"}))
+
+
+@pytest.mark.parametrize(
+    ("module", "code"),
+    [
+        ("producer", "from chasqui_engine._redis import keys"),
+        ("producer", "from chasqui_engine.snapshot import x"),
+        ("consumer.reader", "from .worker import x"),
+        ("demo", "from chasqui_engine import Queue"),
+        ("job", "import dataclasses"),
+    ],
+)
+def test_a_downward_or_level_import_is_fine(module: str, code: str) -> None:
+    assert not list(upward_imports(Source(f"{ENGINE}.{module}", False, code), {f"{ENGINE}._redis.keys"}))
+
+
+@pytest.mark.parametrize(
+    ("module", "code"),
+    [
+        ("chasqui_engine.queue", "import airflow"),
+        ("chasqui_engine.producer", "from redis.asyncio import Redis"),
+        ("chasqui_engine.snapshot", "import hiredis"),
+        ("chasqui_engine.job", "import msgpack"),
+        ("chasqui_provider.hooks.chasqui", "import redis"),
+        ("chasqui_engine.cli.main", "from pyspark.sql import SparkSession"),
+    ],
+)
+def test_a_library_in_the_wrong_place_is_seen(module: str, code: str) -> None:
+    assert list(owned_imports(Source(module, False, code)))
+
+
+@pytest.mark.parametrize(
+    ("code", "fine"),
+    [
+        ("from chasqui_engine import Queue", True),
+        ("import chasqui_engine", True),
+        ("from chasqui_engine import _redis", False),
+        ("from chasqui_engine.queue import Queue", False),
+        ("import chasqui_engine.queue", False),
+    ],
+)
+def test_reaching_past_the_public_names_is_seen(code: str, fine: bool) -> None:
+    found = list(imports_past_public(Source(f"{PROVIDER}.hooks.chasqui", False, code), {"Queue"}))
+    assert (not found) == fine
+
+
+def test_public_names_are_read_from_all() -> None:
+    assert public_names(Source(ENGINE, True, '__all__ = [\n    "Queue",\n    "Worker",\n]')) == {"Queue", "Worker"}

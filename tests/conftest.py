@@ -1,0 +1,95 @@
+"""Fixtures of every test: real servers, and a queue name of the test's own. Nobody flushes a server."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from typing import TYPE_CHECKING
+
+import pytest
+from redis.asyncio import Redis
+
+from tests import servers
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+_servers = servers.SessionServers()
+_needs_servers = pytest.StashKey[bool]()
+
+
+@pytest.fixture(scope="session", params=_servers.available)
+def server_kind(request: pytest.FixtureRequest) -> str:
+    """Each kind of server that can be had, in turn."""
+    kind: str = request.param
+    return kind
+
+
+@pytest.fixture(scope="session")
+def redis_url(server_kind: str) -> str:
+    """A server of each kind: a test that takes this runs on all of them."""
+    return _servers.url(server_kind)
+
+
+@pytest.fixture(scope="session")
+def valkey_url() -> str:
+    """The one server for tests that need not run on all."""
+    return _url_or_skip(servers.VALKEY)
+
+
+@pytest.fixture(scope="session")
+def redis86_url() -> str:
+    """Redis 8.6, for what only it can do."""
+    return _url_or_skip(servers.REDIS_8)
+
+
+@pytest.fixture
+def queue_name() -> str:
+    return f"t-{uuid.uuid4()}"
+
+
+@pytest.fixture
+async def raw(redis_url: str) -> AsyncIterator[Redis]:
+    """A plain client that gives bytes, to look at what is really in the server."""
+    async with Redis.from_url(redis_url) as client:
+        yield client
+
+
+def _url_or_skip(kind: str) -> str:
+    try:
+        return _servers.url(kind)
+    except servers.Unavailable as reason:
+        pytest.skip(str(reason))
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    wanted = {"server_kind", "redis86_url", "valkey_url"}
+    session.config.stash[_needs_servers] = any(
+        wanted.intersection(item.fixturenames) for item in session.items if isinstance(item, pytest.Function)
+    )
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if _missing_in_ci(session.config) and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if not config.stash.get(_needs_servers, False):
+        return
+    terminalreporter.section("servers")
+    for kind, version in _servers.running().items():
+        terminalreporter.line(f"{kind}: {version}")
+    for kind, reason in _servers.missing.items():
+        terminalreporter.line(f"{kind}: NOT TESTED, cannot be had: {reason}", red=True)
+    if _missing_in_ci(config):
+        terminalreporter.line("in CI a missing server fails the run", red=True)
+
+
+def pytest_unconfigure() -> None:
+    _servers.close()
+
+
+def _missing_in_ci(config: pytest.Config) -> bool:
+    in_ci = os.environ.get("CI", "").lower() in ("true", "1")
+    return in_ci and bool(_servers.missing) and config.stash.get(_needs_servers, False)
