@@ -29,7 +29,15 @@ from chasqui_engine.metrics import InMemorySink, OtelSink, PrometheusSink
 from chasqui_engine.producer import Producer
 from chasqui_engine.promoter import Promoter
 from chasqui_engine.queue import Queue
-from chasqui_engine.repeat import MissedFiresPolicy, RepeatableMeta, RepeatableSpec, RepeatPattern
+from chasqui_engine.repeat import (
+    FirePlan,
+    MissedFiresPolicy,
+    RepeatableMeta,
+    RepeatableSpec,
+    RepeatPattern,
+    first_fire_ms,
+    plan_fires,
+)
 from chasqui_engine.scheduler import Scheduler
 from chasqui_engine.sink import (
     DlqRouted,
@@ -68,6 +76,7 @@ __all__ = [
     "DlqReason",
     "DlqRouted",
     "EncodeError",
+    "FirePlan",
     "Handler",
     "HandlerError",
     "InMemorySink",
@@ -108,6 +117,8 @@ __all__ = [
     "SyncQueue",
     "UnrecoverableError",
     "Worker",
+    "first_fire_ms",
     "noop_sink",
+    "plan_fires",
     "version",
 ]

@@ -26,9 +26,15 @@ class BackoffKind(StrEnum):
             return cls.UNKNOWN
 
 
-def _check_not_negative(field: str, value: int | float | None) -> None:
-    if value is None:
-        return
+_MOST_MS = 2**63 - 1
+
+
+def _check_ms(field: str, value: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MOST_MS:
+        raise ConfigError(f"{field} must be a whole number of milliseconds from 0 up, got {value!r}")
+
+
+def _check_multiplier(field: str, value: float) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 2**63:
         raise ConfigError(f"{field} must be a number from 0 up, got {value!r}")
 
@@ -49,8 +55,15 @@ class BackoffSpec:
     """Spread: the delay is moved by up to this much, either way."""
 
     def __post_init__(self) -> None:
-        for field in ("delay_ms", "max_delay_ms", "multiplier", "jitter_ms"):
-            _check_not_negative(f"backoff.{field}", getattr(self, field))
+        if not isinstance(self.kind, str):
+            raise ConfigError(f"backoff.kind must be 'fixed' or 'exponential', got {self.kind!r}")
+        _check_ms("backoff.delay_ms", self.delay_ms)
+        if self.max_delay_ms is not None:
+            _check_ms("backoff.max_delay_ms", self.max_delay_ms)
+        if self.multiplier is not None:
+            _check_multiplier("backoff.multiplier", self.multiplier)
+        if self.jitter_ms is not None:
+            _check_ms("backoff.jitter_ms", self.jitter_ms)
 
     @staticmethod
     def fixed(delay_ms: int, jitter_ms: int | None = None) -> BackoffSpec:
@@ -94,8 +107,9 @@ class RetryConfig:
     jitter_ms: int = 100
 
     def __post_init__(self) -> None:
-        for field in ("initial_backoff_ms", "max_backoff_ms", "multiplier", "jitter_ms"):
-            _check_not_negative(f"retry.{field}", getattr(self, field))
+        for field in ("initial_backoff_ms", "max_backoff_ms", "jitter_ms"):
+            _check_ms(f"RetryConfig.{field}", getattr(self, field))
+        _check_multiplier("RetryConfig.multiplier", self.multiplier)
 
 
 def backoff_ms(retry_number: int, spec: BackoffSpec | None, config: RetryConfig, spread: float | None = None) -> int:
@@ -115,7 +129,10 @@ def backoff_ms(retry_number: int, spec: BackoffSpec | None, config: RetryConfig,
 
 
 def _grown(delay: float, multiplier: float, times: int, limit: float) -> float:
+    if not delay:
+        return delay
     try:
-        return delay * multiplier**times
+        # As a float, since whole numbers grow without end.
+        return delay * float(multiplier) ** times
     except OverflowError:
         return limit

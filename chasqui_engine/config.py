@@ -23,13 +23,17 @@ TimeLimit = float | Callable[[Job], float | None] | None
 _STREAM_LEN = 1_000_000
 _EVENTS_LEN = 100_000
 _LOCK_TTL_SECS = 5
+_MOST_PER_CALL = 5000
+"""What one script can carry: Lua takes no more than about eight thousand arguments in one call."""
 
 
-def _check_whole(config: object, minimum: int, *fields: str) -> None:
+def _check_whole(config: object, minimum: int, *fields: str, most: int | None = None) -> None:
     for name in fields:
         value = getattr(config, name)
-        if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value < 2**53:
-            raise ConfigError(f"{type(config).__name__}.{name} must be a whole number from {minimum} up, got {value!r}")
+        highest = 2**53 - 1 if most is None else most
+        if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= highest:
+            span = f"from {minimum} {'up' if most is None else f'to {most}'}"
+            raise ConfigError(f"{type(config).__name__}.{name} must be a whole number {span}, got {value!r}")
 
 
 def _check_seconds(config: object, *fields: str) -> None:
@@ -37,6 +41,18 @@ def _check_seconds(config: object, *fields: str) -> None:
         value = getattr(config, name)
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 2**31:
             raise ConfigError(f"{type(config).__name__}.{name} must be a number of seconds from 0 up, got {value!r}")
+
+
+def _check_flags(config: object, *fields: str) -> None:
+    for name in fields:
+        # A text such as "false" would count as true.
+        if not isinstance(value := getattr(config, name), bool):
+            raise ConfigError(f"{type(config).__name__}.{name} must be True or False, got {value!r}")
+
+
+def _check_kind(config: object, name: str, kind: type) -> None:
+    if not isinstance(value := getattr(config, name), kind):
+        raise ConfigError(f"{type(config).__name__}.{name} must be a {kind.__name__}, got {type(value).__name__}")
 
 
 def _check_choice(config: object, name: str, choices: tuple[str, ...]) -> None:
@@ -69,6 +85,7 @@ class ProducerConfig:
         _check_whole(self, 1, "pool_size", "max_stream_len", "dedup_ttl_secs", "events_max_stream_len")
         _check_whole(self, 0, "max_delay_secs")
         _check_choice(self, "when_full", ("error", "trim"))
+        _check_flags(self, "events_enabled")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,8 +103,10 @@ class PromoterConfig:
     metrics: MetricsSink = field(default_factory=noop_sink)
 
     def __post_init__(self) -> None:
-        _check_whole(self, 1, "poll_interval_ms", "promote_batch", "lock_ttl_secs", "max_stream_len")
-        _check_whole(self, 1, "events_max_stream_len")
+        _check_whole(self, 1, "poll_interval_ms", "lock_ttl_secs", "max_stream_len", "events_max_stream_len")
+        _check_whole(self, 1, "promote_batch", most=_MOST_PER_CALL)
+        _check_flags(self, "events_enabled")
+        _check_kind(self, "metrics", MetricsSink)
         check_queue_name(self.holder_id, "PromoterConfig.holder_id")
 
 
@@ -105,6 +124,7 @@ class SchedulerConfig:
 
     def __post_init__(self) -> None:
         _check_whole(self, 1, "tick_interval_ms", "batch", "lock_ttl_secs", "max_stream_len")
+        _check_kind(self, "metrics", MetricsSink)
         check_queue_name(self.holder_id, "SchedulerConfig.holder_id")
 
 
@@ -154,10 +174,16 @@ class ConsumerConfig:
         check_queue_name(self.queue_name)
         check_queue_name(self.group, "ConsumerConfig.group")
         check_queue_name(self.consumer_id, "ConsumerConfig.consumer_id")
-        _check_whole(self, 1, "batch", "block_ms", "concurrency", "max_attempts", "ack_batch", "max_payload_bytes")
-        _check_whole(self, 1, "dlq_inflight", "dlq_max_stream_len", "retry_inflight", "result_ttl_secs")
-        _check_whole(self, 1, "events_max_stream_len", "claim_min_idle_ms")
+        _check_whole(self, 1, "batch", "block_ms", "claim_min_idle_ms", "concurrency", "max_attempts")
+        _check_whole(self, 1, "max_payload_bytes", "dlq_max_stream_len", "events_max_stream_len", "result_ttl_secs")
+        _check_whole(self, 1, "delayed_poll_interval_ms", "delayed_max_stream_len", "delayed_lock_ttl_secs")
+        carried = ("ack_batch", "retry_inflight", "dlq_inflight", "delayed_promote_batch")
+        _check_whole(self, 1, *carried, most=_MOST_PER_CALL)
         _check_whole(self, 0, "ack_idle_ms")
+        _check_flags(self, "delayed_enabled", "events_enabled", "run_scheduler", "store_results")
+        _check_kind(self, "retry", RetryConfig)
+        _check_kind(self, "scheduler", SchedulerConfig)
+        _check_kind(self, "metrics", MetricsSink)
         _check_seconds(self, "shutdown_deadline_secs")
         _check_choice(self, "run_plain_in", ("thread", "process"))
         if self.time_limit_secs is not None and not callable(self.time_limit_secs):

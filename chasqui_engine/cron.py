@@ -324,7 +324,7 @@ def _weekdays(field: _Field) -> tuple[list[str], set[tuple[int, int]], set[int]]
         elif not item.endswith("L"):
             plain.append(item)
         elif item != "L":  # alone it says nothing of any day
-            last.add(field.read_number(item[:-1]))
+            last.add(field.read_number(item.rstrip("L")))
     return plain, nth, last
 
 

@@ -9,7 +9,7 @@ from chasqui_engine._redis import records
 from chasqui_engine._redis.connection import Link
 from chasqui_engine._redis.keys import QueueKeys
 from chasqui_engine.codec import decode_id, with_attempt
-from chasqui_engine.errors import ConfigError, DecodeError
+from chasqui_engine.errors import DecodeError
 from chasqui_engine.job import DlqEntry
 
 _log = logging.getLogger("chasqui")
@@ -26,24 +26,19 @@ class Replayed:
     """Entries that stay, because there is no job in them to run."""
 
 
-def _check_limit(limit: int) -> None:
-    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
-        raise ConfigError(f"limit must be a whole number from 0 up, got {limit!r}")
-
-
 async def peek(link: Link, keys: QueueKeys, limit: int) -> list[DlqEntry]:
     """Up to `limit` dead letters, oldest first."""
-    _check_limit(limit)
     return await records.peek_dead(link, keys, count=limit) if limit else []
 
 
 async def replay(link: Link, keys: QueueKeys, limit: int) -> Replayed:
     """Moves up to `limit` dead letters back to the stream with a fresh attempt count, oldest first."""
-    _check_limit(limit)
     moved = unreadable = 0
+    # Jobs that die again while this goes on lie at the end, and are not for this replay.
+    until_ms = await records.server_now_ms(link)
     after: str | None = None
     while moved < limit:
-        page = await records.peek_dead(link, keys, count=min(_PAGE, limit - moved), after=after)
+        page = await records.peek_dead(link, keys, count=min(_PAGE, limit - moved), after=after, until=str(until_ms))
         if not page:
             break
         after = page[-1].dlq_id

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from chasqui_engine._redis import adding
+from chasqui_engine._redis import adding, records
 from chasqui_engine._redis.connection import Link
 from chasqui_engine._redis.keys import QueueKeys
 from chasqui_engine.clock import now_ms
-from chasqui_engine.codec import encode_delayed, encode_envelope, encode_payload
+from chasqui_engine.codec import JobEncoder, encode_delayed
 from chasqui_engine.config import ProducerConfig
 from chasqui_engine.errors import ConfigError, EncodeError
 from chasqui_engine.ids import mint_ids
@@ -18,6 +18,7 @@ from chasqui_engine.job import AddOptions, JobId
 # What one script call carries at most, so that the server is never busy with one caller for long.
 _CHUNK_JOBS = 1000
 _CHUNK_BYTES = 1024 * 1024
+_NO_CAP = 2**53
 
 PLAIN = AddOptions()
 
@@ -43,10 +44,11 @@ class Enqueuer:
         self._link = link
         self._keys = keys
         self._config = config
+        self._encoder = JobEncoder()
 
     async def now(self, additions: Sequence[Addition], created_at_ms: int | None = None) -> list[JobId]:
         """Adds jobs to the stream. What cannot be encoded is found before anything is written."""
-        jobs = _encode(additions, created_at_ms)
+        jobs = self._encode(additions, created_at_ms)
         await self._write_now(jobs)
         return [job[0] for job in jobs]
 
@@ -54,9 +56,11 @@ class Enqueuer:
         self, additions: Sequence[Addition], moments: Sequence[Moment | None], created_at_ms: int | None = None
     ) -> list[JobId]:
         """Adds jobs each for its own moment; what has none, or is due already, goes to the stream."""
-        now = now_ms()
+        jobs = self._encode(additions, created_at_ms)
+        # Whether a time has passed is for the server's clock to say: this machine's may be wrong.
+        timed = any(moment is not None and not moment.relative for moment in moments)
+        now = await records.server_now_ms(self._link) if timed else 0
         self._check_furthest(moments, now)
-        jobs = _encode(additions, created_at_ms)
         due: list[_Encoded] = []
         delays: list[tuple[int, _Encoded]] = []
         times: list[tuple[int, _Encoded]] = []
@@ -70,6 +74,18 @@ class Enqueuer:
         await self._write_later(times, relative=False)
         return [job[0] for job in jobs]
 
+    def _encode(self, additions: Sequence[Addition], created_at_ms: int | None) -> list[_Encoded]:
+        created_at_ms = now_ms() if created_at_ms is None else created_at_ms
+        encode = self._encoder.encode
+        jobs: list[_Encoded] = []
+        for (payload, options), fresh_id in zip(additions, mint_ids(len(additions), created_at_ms), strict=True):
+            job_id = fresh_id if options.id is None else options.id
+            try:
+                jobs.append((job_id, encode(job_id, payload, created_at_ms, options.retry), options))
+            except EncodeError as err:
+                raise EncodeError(f"the payload of job {len(jobs) + 1} of {len(additions)} {err.args[0]}") from err
+        return jobs
+
     def _check_furthest(self, moments: Sequence[Moment | None], now: int) -> None:
         cap_s = self._config.max_delay_secs
         delays = [moment.ms - (0 if moment.relative else now) for moment in moments if moment is not None]
@@ -78,19 +94,25 @@ class Enqueuer:
 
     async def _write_now(self, jobs: Sequence[_Encoded]) -> None:
         config = self._config
+        trim = config.when_full == "trim"
         rows = [(options.name, envelope, options.id) for _job_id, envelope, options in jobs]
         to_come = len(rows)
+        begun = False
         for chunk in _chunks(rows):
             to_come -= len(chunk)
-            await adding.add(
+            # The first chunk asks for room for all. Once it is in, the others follow whoever came between, so that
+            # a refusal always means that nothing was written.
+            max_len = _NO_CAP if begun and not trim else config.max_stream_len
+            added = await adding.add(
                 self._link,
                 self._keys,
                 chunk,
-                max_len=config.max_stream_len,
-                trim=config.when_full == "trim",
+                max_len=max_len,
+                trim=trim,
                 taken_ttl_s=config.dedup_ttl_secs,
                 to_come=to_come,
             )
+            begun = begun or added > 0
 
     async def _write_later(self, jobs: Sequence[tuple[int, _Encoded]], *, relative: bool) -> None:
         config = self._config
@@ -110,27 +132,15 @@ class Enqueuer:
             )
 
 
-def _encode(additions: Sequence[Addition], created_at_ms: int | None) -> list[_Encoded]:
-    created_at_ms = now_ms() if created_at_ms is None else created_at_ms
-    minted = mint_ids(len(additions), created_at_ms)
-    jobs: list[_Encoded] = []
-    for (payload, options), fresh_id in zip(additions, minted, strict=True):
-        job_id = fresh_id if options.id is None else options.id
-        try:
-            data = encode_payload(payload)
-        except EncodeError as err:
-            raise EncodeError(f"the payload of job {len(jobs) + 1} of {len(additions)} {err.args[0]}") from err
-        jobs.append((job_id, encode_envelope(job_id, data, created_at_ms, 0, options.retry), options))
-    return jobs
-
-
 def _chunks(rows: Sequence[_Row]) -> Iterator[Sequence[_Row]]:
     """Slices that one script call can carry; the second field of a row is its bytes."""
+    sizes = [len(row[1]) for row in rows]
     start = size = 0
-    for end, row in enumerate(rows):
-        size += len(row[1])
-        if end > start and (end - start >= _CHUNK_JOBS or size > _CHUNK_BYTES):
-            yield rows[start:end]
-            start, size = end, len(row[1])
+    if len(rows) > _CHUNK_JOBS or sum(sizes) > _CHUNK_BYTES:
+        for end, row_size in enumerate(sizes):
+            size += row_size
+            if end > start and (end - start >= _CHUNK_JOBS or size > _CHUNK_BYTES):
+                yield rows[start:end]
+                start, size = end, row_size
     if start < len(rows):
         yield rows[start:]

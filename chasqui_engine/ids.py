@@ -22,17 +22,23 @@ def _base32(value: int, pairs: int) -> str:
 class UlidMint:
     """Makes ULIDs: 48 bits of time, 60 random bits for this mint, a 20-bit counter.
 
-    The random part is drawn once per million ids and per process, so an id costs two table look-ups.
+    The random part is drawn once per process, so an id costs two table look-ups.
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._renew()
+        self.renew()
 
-    def _renew(self) -> None:
-        self._random = _base32(int.from_bytes(os.urandom(8), "big") >> 4, 6)
+    def renew(self) -> None:
+        """Begins anew with another random part, as a forked child must."""
+        # A parent's lock may have been held by a thread that the child does not have.
+        self._lock = threading.Lock()
+        # The first bit is left free, so that there is room above for many a counter that has run out.
+        self._begin(int.from_bytes(os.urandom(8), "big") >> 5)
+
+    def _begin(self, random: int) -> None:
+        self._random = random
+        self._random_part = _base32(random, 6)
         self._counter: Iterator[int] = itertools.count()
-        self._pid = os.getpid()
 
     def mint(self, created_at_ms: int | None = None) -> str:
         """One new id."""
@@ -41,22 +47,20 @@ class UlidMint:
     def mint_many(self, count: int, created_at_ms: int | None = None) -> list[str]:
         """`count` new ids, in ascending order."""
         time_part = _base32(now_ms() if created_at_ms is None else created_at_ms, 5)
+        ids: list[str] = []
         with self._lock:
-            # A forked child must not go on with its parent's counter.
-            if self._pid != os.getpid():
-                self._renew()
-            ids: list[str] = []
             while len(ids) < count:
-                prefix = time_part + self._random
+                prefix = time_part + self._random_part
                 for n in itertools.islice(self._counter, count - len(ids)):
                     if n >> _COUNTER_BITS:
-                        self._renew()
+                        self._begin(self._random + 1)
                         break
                     ids.append(prefix + _PAIRS[n >> 10] + _PAIRS[n & 1023])
-            return ids
+        return ids
 
 
 _mint = UlidMint()
+os.register_at_fork(after_in_child=_mint.renew)
 mint_id = _mint.mint
 mint_ids = _mint.mint_many
 

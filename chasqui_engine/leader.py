@@ -10,12 +10,13 @@ from chasqui_engine._redis import records
 from chasqui_engine._redis.connection import Link
 from chasqui_engine.clock import monotonic
 from chasqui_engine.errors import RedisError
-from chasqui_engine.supervise import sleep_until
+from chasqui_engine.supervise import cancel_and_wait, sleep_until
 
 _log = logging.getLogger("chasqui")
 
 _RENEWALS_PER_TTL = 3
 _TRIES_PER_TTL = 10
+_LAST_ROUND_S = 1.0
 
 Tick = Callable[[], Awaitable[float]]
 """One round of the duty; returns the seconds until the next is due, 0 for at once."""
@@ -37,11 +38,19 @@ class Leader:
 
     async def run(self, tick: Tick, stop: asyncio.Event) -> None:
         """Does the duty whenever it leads, until `stop`; gives the lock back at the end."""
+        duty = asyncio.create_task(self._rounds(tick, stop))
+        stopping = asyncio.create_task(stop.wait())
         try:
-            while not stop.is_set():
-                await sleep_until(stop, await self._round(tick))
+            await asyncio.wait((duty, stopping), return_when=asyncio.FIRST_COMPLETED)
+            # A round is over in no time, unless the server is away: that is nothing to wait for.
+            await asyncio.wait((duty,), timeout=_LAST_ROUND_S)
         finally:
+            await cancel_and_wait(duty, stopping)
             await self._release()
+
+    async def _rounds(self, tick: Tick, stop: asyncio.Event) -> None:
+        while not stop.is_set():
+            await sleep_until(stop, await self._round(tick))
 
     async def _round(self, tick: Tick) -> float:
         try:

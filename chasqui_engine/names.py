@@ -24,8 +24,8 @@ def check_queue_name(name: str, field: str = "queue_name") -> str:
 
 def check_job_name(name: str) -> str:
     """A job's name: any text up to 256 bytes; empty means none."""
-    # Most names are short ASCII, and four bytes a character is the worst: measure only what could be too long.
-    if type(name) is str and len(name) * 4 <= MAX_JOB_NAME_BYTES:
+    # Most names are ASCII, where a character is a byte: whatever is not has to be measured.
+    if type(name) is str and name.isascii() and len(name) <= MAX_JOB_NAME_BYTES:
         return name
     return _check_text(name, "name", MAX_JOB_NAME_BYTES)
 

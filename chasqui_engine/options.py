@@ -11,8 +11,8 @@ from chasqui_engine.enqueue import Moment
 from chasqui_engine.errors import ConfigError
 from chasqui_engine.job import JobRetryOverride
 from chasqui_engine.repeat import MissedFiresPolicy, RepeatPattern
+from chasqui_engine.times import FURTHEST_MS, when_ms
 from chasqui_engine.times import delay_ms as timedelta_ms
-from chasqui_engine.times import when_ms
 
 DelayMsLike = float | datetime
 """Milliseconds from now, or a `datetime` to run at (a naive one is taken for UTC)."""
@@ -39,8 +39,8 @@ def as_moment(delay_ms: DelayMsLike | None, delay: timedelta | None) -> Moment |
         return Moment(False, when_ms(delay_ms))
     if isinstance(delay_ms, bool) or not isinstance(delay_ms, int | float):
         raise TypeError(f"delay_ms must be a number of milliseconds or a datetime; got {type(delay_ms).__name__}")
-    if not math.isfinite(delay_ms) or delay_ms < 0:
-        raise ConfigError(f"delay_ms must be finite and not negative, got {delay_ms!r}")
+    if not math.isfinite(delay_ms) or not 0 <= delay_ms <= FURTHEST_MS:
+        raise ConfigError(f"delay_ms must be a finite number from 0 to {FURTHEST_MS}, got {delay_ms!r}")
     return Moment(True, int(delay_ms))
 
 
@@ -67,11 +67,25 @@ def as_repeat(repeat: RepeatLike) -> RepeatPattern:
         return repeat
     if not isinstance(repeat, dict):
         raise TypeError(f"repeat must be a RepeatPattern or a dict; got {type(repeat).__name__}")
-    if repeat.get("kind") == "cron":
-        return RepeatPattern.cron(repeat["expression"], tz=repeat.get("tz"))
-    if repeat.get("kind") == "every":
-        return RepeatPattern.every(int(repeat["interval_ms"]))
-    raise ConfigError(f"repeat: kind must be 'cron' or 'every', got {repeat.get('kind')!r}")
+    kind = repeat.get("kind")
+    if kind == "cron":
+        return RepeatPattern.cron(_needed(repeat, "expression"), tz=repeat.get("tz"))
+    if kind == "every":
+        return RepeatPattern.every(_whole(_needed(repeat, "interval_ms"), "interval_ms"))
+    raise ConfigError(f"repeat: kind must be 'cron' or 'every', got {kind!r}")
+
+
+def _needed(fields: dict[str, Any], name: str) -> Any:
+    if name not in fields:
+        raise ConfigError(f"repeat: a pattern of kind {fields['kind']!r} needs {name}")
+    return fields[name]
+
+
+def _whole(value: Any, field: str) -> int:
+    try:
+        return int(value)
+    except (TypeError, ValueError, OverflowError) as err:
+        raise ConfigError(f"repeat: {field} must be a whole number, got {value!r}") from err
 
 
 def as_missed_fires(policy: MissedFiresLike | None) -> MissedFiresPolicy:

@@ -155,11 +155,11 @@ class Producer:
 
     async def peek_dlq(self, limit: int = 20) -> list[DlqEntry]:
         """Up to `limit` dead letters, oldest first."""
-        return await dead_letters.peek(self._open_link(), self._keys, limit)
+        return await dead_letters.peek(self._open_link(), self._keys, _checked_limit(limit))
 
     async def replay_dlq(self, limit: int = 100) -> int:
         """Moves up to `limit` dead letters back to the stream, attempts reset; returns how many."""
-        return (await dead_letters.replay(self._open_link(), self._keys, limit)).moved
+        return (await dead_letters.replay(self._open_link(), self._keys, _checked_limit(limit))).moved
 
     async def upsert_repeatable(self, spec: RepeatableSpec) -> str:
         """Stores a repeatable spec; returns its key."""
@@ -167,7 +167,7 @@ class Producer:
 
     async def list_repeatable(self, limit: int = 100) -> list[RepeatableMeta]:
         """Up to `limit` specs, the next to fire first."""
-        return await repeatables.list_all(self._open_link(), self._keys, limit)
+        return await repeatables.list_all(self._open_link(), self._keys, _checked_limit(limit))
 
     async def remove_repeatable(self, key: str) -> bool:
         """Removes a spec by its key; True if there was one."""
@@ -183,6 +183,8 @@ class Producer:
 
     async def wait_for_result(self, job_id: JobId, timeout: float) -> Any:
         """What the job's handler returned, as soon as it is there; see `Job.wait_for_result`."""
+        if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:
+            raise ConfigError(f"timeout must be a positive number of seconds, got {timeout!r}")
         link = self._open_link()
         if self._hub is None:
             self._hub = ResultHub(link, self._connector.link(FOR_EVER), self._keys)
@@ -208,3 +210,9 @@ class Producer:
     def _open_link(self) -> Link:
         self._check_open()
         return self._link
+
+
+def _checked_limit(limit: int) -> int:
+    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
+        raise ConfigError(f"limit must be a whole number from 0 up, got {limit!r}")
+    return limit

@@ -6,16 +6,17 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import timedelta
+from itertools import repeat as always
 from typing import Any, Self
-from weakref import WeakKeyDictionary
 
 from chasqui_engine._redis.endpoints import FetchCredentials
 from chasqui_engine._redis.urls import apply_tls
 from chasqui_engine.clock import now_ms
 from chasqui_engine.codec import decode_payload
 from chasqui_engine.config import ProducerConfig, WhenFull
-from chasqui_engine.errors import ConfigError, ShutdownError
-from chasqui_engine.job import AddOptions, Job, JobId
+from chasqui_engine.enqueue import Addition
+from chasqui_engine.errors import ChasquiError, ConfigError, ShutdownError
+from chasqui_engine.job import AddOptions, Job, JobId, ResultWaiter
 from chasqui_engine.options import (
     BackoffLike,
     DelayMsLike,
@@ -27,9 +28,11 @@ from chasqui_engine.options import (
     as_retry,
 )
 from chasqui_engine.producer import Producer
-from chasqui_engine.repeat import RepeatableMeta, RepeatableSpec, RepeatPattern
+from chasqui_engine.repeat import RepeatableMeta, RepeatableSpec
+from chasqui_engine.repeatables import encode_checked
 
-_BULK_OPTIONS = frozenset({"name", "data", "delay_ms", "delay", "attempts", "backoff", "job_id", "repeat"})
+_NAME_AND_DATA = frozenset({"name", "data"})
+_BULK_OPTIONS = _NAME_AND_DATA | {"delay_ms", "delay", "attempts", "backoff", "job_id", "repeat", "missed_fires"}
 
 
 class Queue:
@@ -58,7 +61,7 @@ class Queue:
         self._url = apply_tls(redis_url, tls)
         self._fetch = credential_provider
         # A connection belongs to its event loop; a program that runs several in turn has one for each.
-        self._producers: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Task[Producer]] = WeakKeyDictionary()
+        self._producers: dict[asyncio.AbstractEventLoop, asyncio.Task[Producer]] = {}
         self._closed = False
 
     @property
@@ -91,7 +94,7 @@ class Queue:
         stores a repeatable spec instead, and the job that is returned has the spec's key as its id.
         """
         if repeat is not None:
-            return await self.upsert_repeatable_job(name, data, repeat=as_repeat(repeat), missed_fires=missed_fires)
+            return await self.upsert_repeatable_job(name, data, repeat=repeat, missed_fires=missed_fires)
         if missed_fires is not None:
             raise ConfigError("missed_fires goes with repeat=RepeatPattern.cron(…) or .every(…)")
         options = AddOptions(id=job_id, retry=as_retry(attempts, backoff), name=name)
@@ -102,7 +105,7 @@ class Queue:
             ids = await producer.add_now([(data, options)], created_at_ms)
         else:
             ids = await producer.add_later([(data, options)], [moment], created_at_ms)
-        return _added(ids[0], data, options, created_at_ms, producer)
+        return _added(ids[0], (data, options), created_at_ms, producer.wait_for_result)
 
     async def add_unique(
         self,
@@ -138,27 +141,21 @@ class Queue:
         if not jobs:
             return []
         once = [item for item in jobs if item.get("repeat") is None]
-        options = [_bulk_options(item) for item in once]
-        moments = [as_moment(item.get("delay_ms"), item.get("delay")) for item in once]
-        additions = [(item["data"], option) for item, option in zip(once, options, strict=True)]
+        plain: dict[str, AddOptions] = {}
+        additions = [_bulk_addition(item, plain) for item in once]
+        specs = iter([_bulk_spec(item) for item in jobs if item.get("repeat") is not None])
         producer = await self._producer()
         created_at_ms = now_ms()
-        if any(moments):
-            ids = await producer.add_later(additions, moments, created_at_ms)
-        else:
+        if all(item.keys() == _NAME_AND_DATA for item in once):
             ids = await producer.add_now(additions, created_at_ms)
-        added = [
-            _added(job_id, data, option, created_at_ms, producer)
-            for job_id, (data, option) in zip(ids, additions, strict=True)
-        ]
+        else:
+            moments = [as_moment(item.get("delay_ms"), item.get("delay")) for item in once]
+            ids = await producer.add_later(additions, moments, created_at_ms)
+        added = map(_added, ids, additions, always(created_at_ms), always(producer.wait_for_result))
         if len(once) == len(jobs):
-            return added
-        in_order = iter(added)
+            return list(added)
         return [
-            next(in_order)
-            if item.get("repeat") is None
-            else await self.add(item["name"], item["data"], repeat=item["repeat"])
-            for item in jobs
+            next(added) if item.get("repeat") is None else await _upserted(producer, next(specs)) for item in jobs
         ]
 
     async def cancel_delayed(self, job_id: JobId) -> bool:
@@ -178,7 +175,7 @@ class Queue:
         name: str,
         data: Any,
         *,
-        repeat: RepeatPattern,
+        repeat: RepeatLike,
         limit: int | None = None,
         start_after_ms: int | None = None,
         end_before_ms: int | None = None,
@@ -194,16 +191,14 @@ class Queue:
         del attempts, backoff, job_id
         spec = RepeatableSpec(
             job_name=name,
-            pattern=repeat,
+            pattern=as_repeat(repeat),
             payload=data,
             limit=limit,
             start_after_ms=start_after_ms,
             end_before_ms=end_before_ms,
             missed_fires=as_missed_fires(missed_fires),
         )
-        producer = await self._producer()
-        key = await producer.upsert_repeatable(spec)
-        return _added(key, data, AddOptions(name=name), now_ms(), producer)
+        return await _upserted(await self._producer(), spec)
 
     async def get_repeatable_jobs(self, limit: int = 100) -> list[RepeatableMeta]:
         """Up to `limit` repeatable specs, the next to fire first."""
@@ -230,8 +225,13 @@ class Queue:
         """Closes the connections of this event loop. What was added stays added."""
         self._closed = True
         opening = self._producers.pop(asyncio.get_running_loop(), None)
-        if opening is not None:
-            await (await opening).close()
+        if opening is None:
+            return
+        try:
+            producer = await opening
+        except ChasquiError:
+            return  # whoever wanted it was told
+        await producer.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -245,28 +245,61 @@ class Queue:
         loop = asyncio.get_running_loop()
         opening = self._producers.get(loop)
         if opening is None or (opening.done() and opening.exception() is not None):
+            for ended in [other for other in self._producers if other.is_closed()]:
+                del self._producers[ended]
             connecting = Producer.connect(self._url, self._config, credential_provider=self._fetch)
             opening = self._producers[loop] = asyncio.create_task(connecting)
-        return await asyncio.shield(opening)
+        return opening.result() if opening.done() else await asyncio.shield(opening)
 
 
-def _bulk_options(item: Mapping[str, Any]) -> AddOptions:
+def _bulk_addition(item: Mapping[str, Any], plain: dict[str, AddOptions]) -> Addition:
+    """Payload and options of one item; `plain` remembers the options of those that have nothing but a name."""
+    if item.keys() == _NAME_AND_DATA:
+        name = item["name"] or ""
+        options = plain.get(name)
+        if options is None:
+            options = plain[name] = AddOptions(name=name)
+        return item["data"], options
+    _check_bulk_fields(item)
+    if item.get("missed_fires") is not None:
+        raise ConfigError("missed_fires goes with repeat=RepeatPattern.cron(…) or .every(…)")
+    retry = as_retry(item.get("attempts"), item.get("backoff"))
+    return item["data"], AddOptions(id=item.get("job_id"), retry=retry, name=item.get("name") or "")
+
+
+def _bulk_spec(item: Mapping[str, Any]) -> RepeatableSpec:
+    _check_bulk_fields(item)
+    spec = RepeatableSpec(
+        job_name=item.get("name") or "",
+        pattern=as_repeat(item["repeat"]),
+        payload=item["data"],
+        missed_fires=as_missed_fires(item.get("missed_fires")),
+    )
+    encode_checked(spec)
+    return spec
+
+
+def _check_bulk_fields(item: Mapping[str, Any]) -> None:
     if unknown := item.keys() - _BULK_OPTIONS:
         raise ConfigError(
             f"add_bulk: unknown field {sorted(unknown)[0]!r}; known are {', '.join(sorted(_BULK_OPTIONS))}"
         )
     if "data" not in item:
         raise ConfigError("add_bulk: every job needs 'data'")
-    retry = as_retry(item.get("attempts"), item.get("backoff"))
-    return AddOptions(id=item.get("job_id"), retry=retry, name=item.get("name") or "")
 
 
-def _added(job_id: JobId, data: Any, options: AddOptions, created_at_ms: int, producer: Producer) -> Job:
+async def _upserted(producer: Producer, spec: RepeatableSpec) -> Job:
+    key = await producer.upsert_repeatable(spec)
+    return _added(key, (spec.payload, AddOptions(name=spec.job_name)), now_ms(), producer.wait_for_result)
+
+
+def _added(job_id: JobId, addition: Addition, created_at_ms: int, wait: ResultWaiter) -> Job:
+    payload, options = addition
     return Job(
         id=job_id,
-        payload=data,
+        payload=payload,
         created_at_ms=created_at_ms,
         retry=options.retry,
         name=options.name,
-        _wait=producer.wait_for_result,
+        _wait=wait,
     )

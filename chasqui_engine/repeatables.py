@@ -11,17 +11,25 @@ from chasqui_engine.codec import decode_spec, encode_spec
 from chasqui_engine.errors import ConfigError, DecodeError
 from chasqui_engine.names import check_job_name
 from chasqui_engine.repeat import RepeatableMeta, RepeatableSpec, first_fire_ms
+from chasqui_engine.times import FURTHEST_MS
 
 _log = logging.getLogger("chasqui")
 
 
+def encode_checked(spec: RepeatableSpec) -> bytes:
+    """A spec as it is stored; raises what is wrong with it."""
+    check_job_name(spec.job_name)
+    try:
+        spec.key.encode()
+    except UnicodeEncodeError as err:
+        raise ConfigError(f"key is not valid Unicode: {err.reason} at {err.start}") from err
+    return encode_spec(spec)
+
+
 async def upsert(link: Link, keys: QueueKeys, spec: RepeatableSpec) -> str:
     """Stores a spec, or replaces the one with the same key; returns the key."""
-    check_job_name(spec.job_name)
-    data = encode_spec(spec)
+    data = encode_checked(spec)
     next_ms = first_fire_ms(spec, await records.server_now_ms(link))
-    if next_ms is None:
-        raise ConfigError(f"repeat: {spec.resolved_key()!r} never fires within its bounds; nothing was stored")
     await records.upsert_spec(link, keys, spec.resolved_key(), data, next_ms)
     return spec.resolved_key()
 
@@ -40,11 +48,11 @@ async def list_all(link: Link, keys: QueueKeys, limit: int) -> list[RepeatableMe
                 key=key,
                 job_name=spec.job_name,
                 pattern=spec.pattern,
-                next_fire_ms=next_fire_ms,
+                next_fire_ms=int(min(max(next_fire_ms, 0), FURTHEST_MS)),
                 limit=spec.limit,
                 start_after_ms=spec.start_after_ms,
                 end_before_ms=spec.end_before_ms,
-                missed_fires=spec.missed_fires,
+                missed_fires=None if spec.missed_fires.kind == "skip" else spec.missed_fires,
             )
         )
     return metas

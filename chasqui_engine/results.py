@@ -16,8 +16,8 @@ from chasqui_engine._redis.connection import Link
 from chasqui_engine._redis.keys import QueueKeys
 from chasqui_engine.clock import monotonic
 from chasqui_engine.codec import decode_failure, decode_payload
-from chasqui_engine.errors import ChasquiError, JobFailedError, RedisError, ResultUnavailableError
-from chasqui_engine.supervise import cancel_and_wait
+from chasqui_engine.errors import ChasquiError, JobFailedError, RedisError, ResultUnavailableError, ShutdownError
+from chasqui_engine.supervise import cancel_and_wait, sleep_until
 
 _log = logging.getLogger("chasqui")
 
@@ -26,6 +26,10 @@ _GRACE_S = 1.0
 """How long after `completed` a result may still be on its way: another engine may tell before it writes."""
 _EVENTS_PER_READ = 1000
 _BLOCK_MS = 5000
+_LOOK_BACK_MS = 2000
+"""How far back the subscription begins: the job may have ended while its adder came to wait."""
+_REMEMBERED_S = 30.0
+_MOST_REMEMBERED = 50_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +49,11 @@ class Outcome:
 class _Waited:
     """One job that somebody waits for."""
 
-    __slots__ = ("completed_at", "dead", "future", "last_error", "waiters")
+    __slots__ = ("dead", "future", "last_error", "waiters")
 
     def __init__(self, future: asyncio.Future[Outcome]) -> None:
         self.future = future
         self.waiters = 0
-        self.completed_at: float | None = None
         self.dead: tuple[str, int] | None = None
         self.last_error: str | None = None
 
@@ -63,6 +66,8 @@ class ResultHub:
         self._subscription = subscription
         self._keys = keys
         self._waited: dict[str, _Waited] = {}
+        # When each was told. Also jobs that nobody waits for yet: the first of a bulk end before their adder can wait.
+        self._completed: dict[str, float] = {}
         self._ended: set[str] = set()
         self._look = asyncio.Event()
         self._tasks: tuple[asyncio.Task[None], ...] = ()
@@ -85,10 +90,14 @@ class ResultHub:
                     self._waited.pop(job_id, None)
 
     async def close(self) -> None:
-        """Stops; those who still wait are cancelled."""
+        """Stops; those who still wait are told so."""
         await cancel_and_wait(*self._tasks)
-        for waited in self._waited.values():
-            waited.future.cancel()
+        closed = ShutdownError("the queue was closed while a result was waited for")
+        for job_id in self._waited:
+            self._resolve(job_id, Outcome(error=closed))
+        if self._subscribed is not None and not self._subscribed.done():
+            self._subscribed.set_exception(closed)
+            self._subscribed.exception()
 
     async def _start(self) -> None:
         if self._subscribed is None:
@@ -98,10 +107,12 @@ class ResultHub:
 
     async def _follow(self) -> None:
         assert self._subscribed is not None
-        last_id = await records.last_event_id(self._subscription, self._keys)
-        self._subscribed.set_result(None)
+        last_id: str | None = None
         while True:
             try:
+                if last_id is None:
+                    last_id = f"{await records.server_now_ms(self._subscription) - _LOOK_BACK_MS}-0"
+                    self._subscribed.set_result(None)
                 entries = await records.read_events(
                     self._subscription, self._keys, last_id, count=_EVENTS_PER_READ, block_ms=_BLOCK_MS
                 )
@@ -111,30 +122,42 @@ class ResultHub:
                 continue
             for entry_id, fields in entries:
                 last_id = entry_id
-                if waited := self._waited.get(fields.get("id", "")):
-                    self._note(waited, fields)
+                self._note(fields.get("id", ""), fields)
+            self._forget_old()
 
-    def _note(self, waited: _Waited, fields: dict[str, str]) -> None:
+    def _note(self, job_id: str, fields: dict[str, str]) -> None:
         kind = fields.get("e")
+        if kind == "completed":
+            self._completed[job_id] = monotonic()
+        elif kind != "waiting":  # another engine may tell that only after the job has ended
+            self._completed.pop(job_id, None)
+        waited = self._waited.get(job_id)
+        if waited is None:
+            return
         if kind == "failed":
             waited.last_error = fields.get("reason")
-        elif kind == "completed":
-            waited.completed_at = monotonic()
         elif kind == "dlq":
             attempt = fields.get("attempt", "0")
             waited.dead = fields.get("reason", ""), int(attempt) if attempt.isdigit() else 0
         if kind in ("completed", "dlq"):
-            self._ended.add(fields["id"])
+            self._ended.add(job_id)
             self._look.set()
+
+    def _forget_old(self) -> None:
+        too_old = monotonic() - _REMEMBERED_S
+        while self._completed:
+            job_id, told_at = next(iter(self._completed.items()))
+            if told_at > too_old and len(self._completed) <= _MOST_REMEMBERED:
+                return
+            del self._completed[job_id]
 
     async def _fetch(self) -> None:
         """Reads what has ended as soon as that is known, and everything that is waited for now and then."""
         next_sweep = monotonic() + _SWEEP_S
         while True:
-            try:
-                async with asyncio.timeout(max(0.0, next_sweep - monotonic())):
-                    await self._look.wait()
-            except TimeoutError:
+            await sleep_until(self._look, next_sweep - monotonic())
+            # Looked at even when there is always something to do, or those whose workers tell nothing would starve.
+            if monotonic() >= next_sweep:
                 next_sweep = monotonic() + _SWEEP_S
                 self._ended.update(self._waited)
             self._look.clear()
@@ -161,13 +184,12 @@ class ResultHub:
 
     def _resolve_without_record(self, job_id: str) -> None:
         waited = self._waited.get(job_id)
-        if waited is None or waited.future.done():
-            return
-        if waited.dead is not None:
+        completed_at = self._completed.get(job_id)
+        if waited is not None and waited.dead is not None:
             # Buried by an engine that leaves no failure record.
             reason, attempt = waited.dead
             self._resolve(job_id, Outcome(error=JobFailedError(job_id, reason, waited.last_error, attempt)))
-        elif waited.completed_at is not None and monotonic() - waited.completed_at > _GRACE_S:
+        elif completed_at is not None and monotonic() - completed_at > _GRACE_S:
             self._resolve(job_id, Outcome(error=_unavailable(job_id)))
 
     def _resolve(self, job_id: str, outcome: Outcome) -> None:

@@ -12,7 +12,6 @@ from chasqui_engine._redis.endpoints import FetchCredentials
 from chasqui_engine._redis.keys import QueueKeys
 from chasqui_engine.codec import decode_spec, encode_fire
 from chasqui_engine.config import SchedulerConfig
-from chasqui_engine.errors import DecodeError
 from chasqui_engine.ids import mint_ids
 from chasqui_engine.leader import Leader
 from chasqui_engine.repeat import plan_fires
@@ -22,7 +21,7 @@ _log = logging.getLogger("chasqui")
 _UNREADABLE_PAUSE_MS = 3_600_000
 """A spec that cannot be read is looked at again after this; a newer engine may have written it."""
 
-Fire = tuple[str, int, int | None, str, list[bytes]]
+Fire = tuple[str, float, int | None, str, list[bytes]]
 
 
 class Scheduling:
@@ -44,25 +43,26 @@ class Scheduling:
         listed = await records.list_specs(self._link, self._keys, count=self._config.batch)
         due = [spec for spec in listed if spec[1] <= now_ms]
         fires = [self._plan(key, at_ms, data, fired, now_ms) for key, at_ms, data, fired in due]
-        for fire, reply in zip(fires, await records.fire(self._link, self._keys, fires), strict=True):
-            if isinstance(reply, Exception):
-                _log.warning("repeatable %r of %s did not fire: %s; trying on", fire[0], self._keys.queue, reply)
-        if len(due) == self._config.batch:
+        replies = await records.fire(self._link, self._keys, fires)
+        refused = [reply for reply in replies if isinstance(reply, Exception)]
+        if refused:
+            _log.warning("%d repeatables of %s did not fire: %s; trying on", len(refused), self._keys.queue, refused[0])
+        if len(due) == self._config.batch and len(refused) < len(due):
             return 0
         tick_s = self._config.tick_interval_ms / 1000
         upcoming = [at_ms for _key, at_ms, _data, _fired in listed[len(due) :]]
         upcoming += [next_ms for _key, _at_ms, next_ms, _name, _envelopes in fires if next_ms is not None]
-        return min(tick_s, max(0.001, (min(upcoming) - now_ms) / 1000)) if upcoming else tick_s
+        return min(tick_s, max(0.001, (min(upcoming) - now_ms) / 1000)) if upcoming and not refused else tick_s
 
-    def _plan(self, key: str, at_ms: int, data: bytes | None, fired: int, now_ms: int) -> Fire:
+    def _plan(self, key: str, at_ms: float, data: bytes | None, fired: int, now_ms: int) -> Fire:
         if data is None:
             return key, at_ms, None, "", []
         try:
             spec = decode_spec(data)
-        except DecodeError as err:
+            plan = plan_fires(spec, int(at_ms), fired, now_ms)
+        except Exception as err:  # noqa: BLE001 - whatever is wrong with one spec must not keep the others from firing
             _log.warning("repeatable %r of %s cannot be read, and does not fire: %s", key, self._keys.queue, err)
             return key, at_ms, now_ms + _UNREADABLE_PAUSE_MS, "", []
-        plan = plan_fires(spec, at_ms, fired, now_ms)
         ids = mint_ids(len(plan.fires), now_ms)
         return key, at_ms, plan.next_fire_ms, spec.job_name, [encode_fire(data, job_id, now_ms) for job_id in ids]
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Coroutine, Mapping, Sequence
+from concurrent.futures import CancelledError
 from typing import Any, Self, TypeVar
 
 from chasqui_engine.errors import ShutdownError
 from chasqui_engine.job import Job, JobId
 from chasqui_engine.queue import Queue
 from chasqui_engine.repeat import RepeatableMeta
+from chasqui_engine.supervise import cancel_and_wait
 
 T = TypeVar("T")
 
@@ -23,11 +25,18 @@ class SyncQueue:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name=f"chasqui-queue-{name}", daemon=True)
         self._thread.start()
+        self._submitting = threading.Lock()
+        self._closed = False
 
     @property
     def name(self) -> str:
         """The queue's name."""
         return self._queue.name
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
 
     def add(self, name: str, data: Any, **options: Any) -> Job:
         """`Queue.add`."""
@@ -79,13 +88,22 @@ class SyncQueue:
         return self._run(self._queue.wait_for_result(job_id, timeout=timeout))
 
     def close(self) -> None:
-        """Closes the connections and ends the thread."""
-        if self._loop.is_closed():
-            return
-        self._run(self._queue.close())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        """Closes the connections and ends the thread. Calls that still wait get a `ShutdownError`."""
+        with self._submitting:
+            if self._closed:
+                return
+            self._closed = True
+        try:
+            asyncio.run_coroutine_threadsafe(self._end(), self._loop).result()
+        finally:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+
+    async def _end(self) -> None:
+        await self._queue.close()
+        # What other threads wait for must end too, or they would wait for ever.
+        await cancel_and_wait(*(asyncio.all_tasks() - {asyncio.current_task()}))
 
     def __enter__(self) -> Self:
         return self
@@ -94,7 +112,15 @@ class SyncQueue:
         self.close()
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        if self._loop.is_closed():
-            work.close()
-            raise ShutdownError(f"queue {self.name!r} is closed")
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        with self._submitting:
+            if self._closed:
+                work.close()
+                raise ShutdownError(f"queue {self.name!r} is closed")
+            running = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return running.result()
+        except CancelledError:
+            raise ShutdownError(f"queue {self.name!r} was closed meanwhile") from None
+        finally:
+            # Whoever is interrupted while waiting does not leave the work behind.
+            running.cancel()

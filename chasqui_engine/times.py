@@ -13,6 +13,9 @@ Delay = timedelta | float
 When = datetime | float
 """An aware `datetime` (a naive one is taken for UTC), or epoch seconds."""
 
+FURTHEST_MS = 2**52
+"""Beyond this Redis, which keeps times as doubles, does not hold them exactly."""
+
 
 def delay_ms(delay: Delay, field: str = "delay") -> int:
     """A delay in milliseconds."""
@@ -33,4 +36,6 @@ def _positive_ms(seconds: float, field: str, kinds: str) -> int:
         raise ConfigError(f"{field} must be {kinds}, got {type(seconds).__name__}")
     if not math.isfinite(seconds) or seconds < 0:
         raise ConfigError(f"{field} must be finite and not negative, got {seconds!r}")
+    if seconds > FURTHEST_MS / 1000:
+        raise ConfigError(f"{field} must be at most {FURTHEST_MS // 1000} seconds, got {seconds!r}")
     return round(seconds * 1000)

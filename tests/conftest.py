@@ -6,6 +6,7 @@ import os
 import uuid
 from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
 from redis.asyncio import Redis
 
@@ -13,6 +14,10 @@ from tests import servers
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+# How long an example takes says more about the machine than about the code.
+hypothesis.settings.register_profile("chasqui", deadline=None)
+hypothesis.settings.load_profile("chasqui")
 
 _servers = servers.SessionServers()
 _needs_servers = pytest.StashKey[bool]()

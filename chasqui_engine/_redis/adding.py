@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from chasqui_engine._redis import scripts
-from chasqui_engine._redis.connection import Argument, CommandError, Link, ReplyError
+from chasqui_engine._redis.connection import Argument, Link
 from chasqui_engine._redis.keys import QueueKeys
 from chasqui_engine.codec import encode_payload
 from chasqui_engine.errors import QueueFullError
@@ -18,8 +18,8 @@ _CANCEL_SCAN = scripts.load("cancel_scan")
 _DUE = scripts.load("due")
 _PROMOTE = scripts.load("promote", on_full_server=True)
 
+_IDS_PER_CALL = 500
 _SCAN_PAGE = 1000
-_NOT_INDEXED = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ async def add(
     `to_come` more jobs of the same call must fit as well.
     """
     used = [keys.stream]
-    args: list[Argument] = [max_len - to_come, int(trim), taken_ttl_s]
+    args: list[Argument] = [max_len if trim else max_len - to_come, int(trim), taken_ttl_s]
     for name, envelope, own_id in jobs:
         if own_id is None:
             args += (name, envelope, 0)
@@ -87,40 +87,47 @@ async def schedule(
             args += (at_ms, member, job_id, name, len(used) - 1)
         else:
             args += (at_ms, member, job_id, name, 0)
-    # A member that is there already stays one member, so an absolute time can be sent again as well.
-    resend = own_ids == len(jobs) or not relative
-    scheduled: int = await link.run(_SCHEDULE, used, args, resend=resend)
+    # Sent again, a job without an id of its own would be added again, also one that was promoted meanwhile.
+    scheduled: int = await link.run(_SCHEDULE, used, args, resend=own_ids == len(jobs))
     return scheduled
 
 
 async def cancel(link: Link, keys: QueueKeys, job_ids: Sequence[str]) -> list[bool]:
     """Takes delayed jobs back; True for each that was still delayed."""
-    calls = [([keys.delayed, keys.delayed_index(job_id), keys.taken(job_id)], ()) for job_id in job_ids]
-    replies = await link.run_many(_CANCEL, calls)
-    for reply in replies:
-        if isinstance(reply, ReplyError):
-            raise CommandError(str(reply))
-    return [
-        await _cancel_by_scan(link, keys, job_id) if reply == _NOT_INDEXED else reply == 1
-        for job_id, reply in zip(job_ids, replies, strict=True)
-    ]
+    cancelled: set[str] = set()
+    for page in _pages(job_ids):
+        used = [keys.delayed]
+        for job_id in page:
+            used += (keys.delayed_index(job_id), keys.taken(job_id))
+        # Sent again, it would answer that a job it had taken off was not there.
+        replies = await link.run(_CANCEL, used, [], resend=False)
+        cancelled.update(job_id for job_id, found in zip(page, replies, strict=True) if found)
+    for page in _pages([job_id for job_id in job_ids if job_id not in cancelled]):
+        cancelled |= await _cancel_by_scan(link, keys, page)
+    return [job_id in cancelled for job_id in job_ids]
 
 
-async def _cancel_by_scan(link: Link, keys: QueueKeys, job_id: str) -> bool:
-    # Jobs without an id of their own have no index: that would cost every delayed job what few ever need.
-    packed = encode_payload(job_id)
+def _pages(job_ids: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (job_ids[start : start + _IDS_PER_CALL] for start in range(0, len(job_ids), _IDS_PER_CALL))
+
+
+async def _cancel_by_scan(link: Link, keys: QueueKeys, job_ids: Sequence[str]) -> set[str]:
+    # Jobs without an id of their own, and those that wait for a retry, have no index: that would cost every delayed
+    # job what few ever need.
+    used = [keys.delayed, *map(keys.taken, job_ids)]
+    packed = [encode_payload(job_id) for job_id in job_ids]
+    cancelled: set[str] = set()
     cursor: bytes = b"0"
     while True:
-        cursor, found = await link.run(
-            _CANCEL_SCAN, [keys.delayed, keys.taken(job_id)], [cursor, _SCAN_PAGE, packed], resend=False
-        )
-        if found or cursor == b"0":
-            return bool(found)
+        cursor, *found = await link.run(_CANCEL_SCAN, used, [cursor, _SCAN_PAGE, *packed], resend=False)
+        cancelled.update(job_ids[number - 1] for number in found)
+        if cursor == b"0" or len(cancelled) == len(job_ids):
+            return cancelled
 
 
 async def due(link: Link, keys: QueueKeys, limit: int) -> Due:
     """What should be promoted now."""
-    now_ms, depth, oldest, *members = await link.run(_DUE, [keys.delayed], [limit])
+    now_ms, depth, oldest, members = await link.run(_DUE, [keys.delayed], [limit])
     return Due(now_ms, depth, int(float(oldest)) if oldest else None, members)
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import re
 from dataclasses import dataclass
 from typing import Any
 
 from chasqui_engine.errors import RedisError
 
-PROBE = (("INFO",), ("COMMAND", "INFO", "XACKDEL"))
+# FUNCTION came to Redis together with the flags of scripts.
+PROBE = (("INFO",), ("COMMAND", "INFO", "XACKDEL", "FUNCTION"))
 """Commands whose replies `Capabilities.read` takes."""
 
 OLDEST = (6, 2)
@@ -41,19 +43,21 @@ class Capabilities:
         facts = _facts(info)
         valkey = "valkey_version" in facts
         # Valkey tells a redis_version for compatibility; what it offers goes by its own.
-        redis_version = _numbers(facts.get("redis_version", "7.0"))
+        redis_version = _numbers(facts.get("redis_version", ""))
+        ackdel, functions = _known(commands)
         return Capabilities(
             server="valkey" if valkey else "redis",
             version=facts.get("valkey_version" if valkey else "redis_version", "unknown"),
             eviction=facts.get("maxmemory_policy", "unknown"),
-            ackdel=isinstance(commands, list) and bool(commands) and commands[0] is not None,
+            ackdel=ackdel,
             claim=not valkey and redis_version >= _XREADGROUP_CLAIM,
-            script_flags=valkey or redis_version >= _SCRIPT_FLAGS,
+            script_flags=valkey or functions or redis_version >= _SCRIPT_FLAGS,
         )
 
     def check(self, address: str) -> None:
         """Refuses a server that is too old; warns, once, of one that may throw jobs away."""
-        if self.server == "redis" and self.version != "unknown" and _numbers(self.version) < OLDEST:
+        version = _numbers(self.version)
+        if self.server == "redis" and version and version < OLDEST:
             raise RedisError(f"{address} runs Redis {self.version}; Chasqui needs Redis 6.2 or Valkey 7.2, or later")
         if self.eviction not in ("noeviction", "unknown") and (address, self.eviction) not in _warned:
             _warned.add((address, self.eviction))
@@ -69,5 +73,14 @@ def _facts(info: Any) -> dict[str, str]:
     return dict(line.split(":", 1) for line in lines if ":" in line)
 
 
+def _known(commands: Any) -> tuple[bool, bool]:
+    """Which of the commands asked for the server has; none, when it does not say."""
+    if not isinstance(commands, list) or len(commands) != 2:
+        return False, False
+    return commands[0] is not None, commands[1] is not None
+
+
 def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
+    """Major and minor, also of such as `8.4-rc1`; nothing when there is no telling."""
+    found = re.match(r"(\d+)\.(\d+)", version)
+    return (int(found[1]), int(found[2])) if found else ()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import random
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -32,6 +33,7 @@ _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 1.0
 # The server did not run the command: it belongs elsewhere, or this is not the moment. Always safe to send again.
 _NOT_NOW = ("MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "READONLY", "LOADING", "MASTERDOWN", "BUSY ")
+_NOT_NOW += ("NOREPLICAS", "MISCONF")
 
 _log = logging.getLogger("chasqui")
 
@@ -116,6 +118,9 @@ class _Wire(asyncio.Protocol):
                 waiting.popleft()
                 if not batch.future.done():
                     batch.future.set_result(replies)
+            if reader.has_data():
+                # Last words before the server hangs up. Kept, they would be taken for the next command's reply.
+                self.abort(f"the server said, unasked: {reader.gets()}")
         except hiredis.ProtocolError as err:
             self.abort(f"not a Redis reply: {err}")
 
@@ -144,12 +149,14 @@ class Link:
         self._patience_s = patience_s
         self._wire: _Wire | None = None
         self._opening = asyncio.Lock()
+        self._gave_up_at = -math.inf
+        self._gave_up_because = ""
         self._closed = False
         self.capabilities: Capabilities
 
-    async def connect(self) -> Link:
-        """Opens the connection now, or says why that cannot be."""
-        await self._live_wire(patience_s=0)
+    async def connect(self, patience_s: float = 0) -> Link:
+        """Opens the connection now, or soon, or says why that cannot be."""
+        await self._live_wire(patience_s)
         return self
 
     async def call(self, *command: Argument, resend: bool = True, timeout_s: float = REPLY_TIMEOUT_S) -> Reply:
@@ -183,12 +190,13 @@ class Link:
         """One script many times in one write, each call safe to run twice; a refused one as its error."""
         if self._wire is None:
             await self._live_wire(self._patience_s)
-        sha = script.sha(self.capabilities.script_flags)
-        commands = [("EVALSHA", sha, len(keys), *keys, *args) for keys, args in calls]
-        replies = await self.call_many(commands)
-        if any(type(reply) is ReplyError and str(reply).startswith("NOSCRIPT") for reply in replies):
-            await self.call("SCRIPT", "LOAD", script.source(self.capabilities.script_flags))
-            replies = await self.call_many(commands)
+        flags = self.capabilities.script_flags
+        sha = script.sha(flags)
+        replies = await self.call_many(("EVALSHA", sha, len(keys), *keys, *args) for keys, args in calls)
+        unknown = [n for n, reply in enumerate(replies) if type(reply) is ReplyError and str(reply)[:8] == "NOSCRIPT"]
+        texts = (("EVAL", script.source(flags), len(calls[n][0]), *calls[n][0], *calls[n][1]) for n in unknown)
+        for n, reply in zip(unknown, await self.call_many(texts), strict=True):
+            replies[n] = reply
         return replies
 
     def drop(self) -> None:
@@ -218,24 +226,30 @@ class Link:
                         f"lost the connection to {self._endpoint.address} ({lost}) before it confirmed the command, "
                         "which may or may not have run; what is added with a job id can be sent again safely"
                     ) from lost
-                refusal = None
+                problem: RedisError = RedisError(
+                    f"lost the connection to {self._endpoint.address} again and again: {lost}"
+                )
             else:
                 refusal = _refusal(replies)
                 if refusal is None:
                     return replies
+                problem = CommandError(refusal)
                 wire.abort("the server sent us elsewhere")
             now = monotonic()
             give_up_at = give_up_at or now + self._patience_s
-            if refusal is not None and now >= give_up_at:
-                raise CommandError(refusal)
+            if now >= give_up_at:
+                raise problem
             await asyncio.sleep(pause_s * random.uniform(0.5, 1))
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
 
     async def _live_wire(self, patience_s: float) -> _Wire:
+        started = monotonic()
         async with self._opening:
             if self._wire is not None and self._wire.alive:
                 return self._wire
-            started = monotonic()
+            # Whoever waited behind others while they tried need not try the same once more.
+            if self._gave_up_at > started and monotonic() - started > patience_s:
+                raise RedisError(self._gave_up_because)
             pause_s = _FIRST_PAUSE_S
             while True:
                 if self._closed:
@@ -244,9 +258,9 @@ class Link:
                     self._wire = await self._open()
                 except (ClientError, OSError) as err:
                     if monotonic() - started + pause_s > patience_s:
-                        raise RedisError(
-                            f"cannot reach the server at {self._endpoint.address}: {_reason(err)}"
-                        ) from err
+                        self._gave_up_at = monotonic()
+                        self._gave_up_because = f"cannot reach the server at {self._endpoint.address}: {_reason(err)}"
+                        raise RedisError(self._gave_up_because) from err
                     if pause_s == _FIRST_PAUSE_S:
                         _log.warning("cannot reach %s: %s; trying on", self._endpoint.address, _reason(err))
                 else:
@@ -257,12 +271,16 @@ class Link:
                 pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
 
     async def _open(self) -> _Wire:
+        # Bounded by the endpoint, step by step: it may ask several sentinels, or start a server that reads its data.
         connection = await self._endpoint.open(self._client_name)
         wire = _take_over(connection)
         try:
             info, commands = await wire.exchange(b"".join(map(pack, PROBE)), len(PROBE), REPLY_TIMEOUT_S)
         except _LostError as lost:
             raise OSError(f"connection lost while greeting ({lost})") from lost
+        except BaseException:
+            wire.abort("nobody waits for it any more")
+            raise
         if type(info) is ReplyError and str(info).startswith(_NOT_NOW):
             wire.abort("not ready")
             raise OSError(str(info))

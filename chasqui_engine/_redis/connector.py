@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 from chasqui_engine._redis.connection import Link
 from chasqui_engine._redis.endpoints import FetchCredentials, endpoint_for
@@ -13,6 +14,8 @@ FOR_EVER = math.inf
 
 A_MOMENT_S = 5.0
 """Patience of what somebody waits for: it rides out a short break, then says so."""
+
+_NOT_FOR_CLIENT_LIST = re.compile(r"[^!-~]")
 
 
 class Connector:
@@ -31,8 +34,8 @@ class Connector:
 
     def link(self, patience_s: float) -> Link:
         """A new link, not yet connected."""
-        # What CLIENT LIST shows; the server takes no spaces there.
-        name = f"chasqui-{self._role}:{self.keys.queue}".replace(" ", "_")
+        # What CLIENT LIST shows; the server takes nothing there but printable ASCII without spaces.
+        name = _NOT_FOR_CLIENT_LIST.sub("_", f"chasqui-{self._role}:{self.keys.queue}")
         link = Link(self._endpoint, client_name=name, patience_s=patience_s)
         self._links.append(link)
         return link

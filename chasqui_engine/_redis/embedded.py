@@ -99,15 +99,15 @@ def parse_url(url: str) -> EmbeddedAddress:
     """Read `embedded://` or `embedded:///a/folder?appendfsync=always`."""
     parts = urlsplit(url)
     if parts.scheme != "embedded" or parts.netloc or parts.fragment:
-        raise ConfigError(f"{url!r}: write embedded:// or embedded:///an/absolute/folder")
+        raise ConfigError("redis_url: write embedded:// or embedded:///an/absolute/folder")
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     appendfsync = options.pop("appendfsync", "everysec")
     if options:
-        raise ConfigError(f"{url!r}: unknown option {next(iter(options))!r}; there is only appendfsync")
+        raise ConfigError(f"redis_url: unknown option {next(iter(options))!r}; there is only appendfsync")
     for known in get_args(AppendFsync):
         if appendfsync == known:
             return EmbeddedAddress(directory=unquote(parts.path) or None, appendfsync=known)
-    raise ConfigError(f"{url!r}: appendfsync is one of {', '.join(get_args(AppendFsync))}")
+    raise ConfigError(f"redis_url: appendfsync is one of {', '.join(get_args(AppendFsync))}")
 
 
 async def acquire(directory: str | None, *, appendfsync: AppendFsync = "everysec") -> EmbeddedServer:

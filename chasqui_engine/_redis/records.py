@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from chasqui_engine._redis import scripts
-from chasqui_engine._redis.connection import Argument, CommandError, Link, ReplyError
+from chasqui_engine._redis.connection import REPLY_TIMEOUT_S, Argument, CommandError, Link, ReplyError
 from chasqui_engine._redis.keys import QueueKeys
 from chasqui_engine.job import DlqEntry
 
@@ -60,16 +60,19 @@ async def read_events(
     link: Link, keys: QueueKeys, after: str, *, count: int, block_ms: int
 ) -> list[tuple[str, dict[str, str]]]:
     """Events after an id, waiting up to `block_ms` for the first."""
+    timeout_s = REPLY_TIMEOUT_S + block_ms / 1000
     reply = await link.call(
-        "XREAD", "COUNT", count, "BLOCK", block_ms, "STREAMS", keys.events, after, timeout_s=15 + block_ms / 1000
+        "XREAD", "COUNT", count, "BLOCK", block_ms, "STREAMS", keys.events, after, timeout_s=timeout_s
     )
     return [(_text(entry[0]), _fields(entry[1])) for entry in reply[0][1]] if reply else []
 
 
-async def peek_dead(link: Link, keys: QueueKeys, *, count: int, after: str | None = None) -> list[DlqEntry]:
+async def peek_dead(
+    link: Link, keys: QueueKeys, *, count: int, after: str | None = None, until: str = "+"
+) -> list[DlqEntry]:
     """Dead letters, oldest first, without taking them."""
     start = "-" if after is None else f"({after}"
-    reply = await link.call("XRANGE", keys.dlq, start, "+", "COUNT", count)
+    reply = await link.call("XRANGE", keys.dlq, start, until, "COUNT", count)
     return [_dead(entry) for entry in reply]
 
 
@@ -93,7 +96,8 @@ async def replay_dead(link: Link, keys: QueueKeys, jobs: Sequence[tuple[str, byt
     for dlq_id, envelope, name, job_id in jobs:
         used.append(keys.failure(job_id))
         args += (dlq_id, envelope, name, len(used))
-    moved: int = await link.run(_REPLAY, used, args)
+    # Sent again, it would count what it had moved as not there.
+    moved: int = await link.run(_REPLAY, used, args, resend=False)
     return moved
 
 
@@ -104,20 +108,16 @@ async def upsert_spec(link: Link, keys: QueueKeys, key: str, spec: bytes, next_f
 
 async def remove_spec(link: Link, keys: QueueKeys, key: str) -> bool:
     """Removes a repeatable spec; True if there was one."""
-    return bool(await link.run(_REMOVE_SPEC, [keys.repeat, keys.spec(key)], [key]))
+    return bool(await link.run(_REMOVE_SPEC, [keys.repeat, keys.spec(key)], [key], resend=False))
 
 
-async def list_specs(
-    link: Link, keys: QueueKeys, *, count: int, due_by_ms: int | None = None
-) -> list[tuple[str, int, bytes | None, int]]:
+async def list_specs(link: Link, keys: QueueKeys, *, count: int) -> list[tuple[str, float, bytes | None, int]]:
     """(key, next fire, spec, fired so far) in the order in which they fire."""
-    until = "+inf" if due_by_ms is None else due_by_ms
-    reply = await link.call("ZRANGEBYSCORE", keys.repeat, "-inf", until, "WITHSCORES", "LIMIT", 0, count)
+    reply = await link.call("ZRANGEBYSCORE", keys.repeat, "-inf", "+inf", "WITHSCORES", "LIMIT", 0, count)
     names = [_text(member) for member in reply[::2]]
     hashes = await link.call_many(("HMGET", keys.spec(name), "spec", "fired") for name in names)
     return [
-        (name, int(float(score)), *_stored(found))
-        for name, score, found in zip(names, reply[1::2], hashes, strict=True)
+        (name, float(score), *_stored(found)) for name, score, found in zip(names, reply[1::2], hashes, strict=True)
     ]
 
 
@@ -129,7 +129,7 @@ def _stored(found: Any) -> tuple[bytes | None, int]:
 
 
 async def fire(
-    link: Link, keys: QueueKeys, fires: Sequence[tuple[str, int, int | None, str, Sequence[bytes]]]
+    link: Link, keys: QueueKeys, fires: Sequence[tuple[str, float, int | None, str, Sequence[bytes]]]
 ) -> list[Any]:
     """Fires (key, fire time as read, next fire or None, job name, envelopes); per spec how many, -1 if too late."""
     calls = [

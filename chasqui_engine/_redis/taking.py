@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from chasqui_engine._redis import scripts
-from chasqui_engine._redis.connection import REPLY_TIMEOUT_S, Argument, CommandError, Link
+from chasqui_engine._redis.connection import REPLY_TIMEOUT_S, Argument, Link
 from chasqui_engine._redis.keys import QueueKeys
 
+_JOIN = scripts.load("join", on_full_server=True)
 _ACTIVE = scripts.load("active", on_full_server=True)
 _ACK = scripts.load("ack", on_full_server=True)
 _RETRY = scripts.load("retry", on_full_server=True)
@@ -48,8 +49,7 @@ class Membership:
     consumer: str
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(NamedTuple):
     """A job that ran well, to be acked."""
 
     delivery: Delivery
@@ -59,8 +59,7 @@ class Done:
     result: bytes | None
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(NamedTuple):
     """A job that failed, to run again."""
 
     delivery: Delivery
@@ -73,8 +72,7 @@ class Failed:
     duration_us: int
 
 
-@dataclass(frozen=True, slots=True)
-class Dead:
+class Dead(NamedTuple):
     """A job that will not run again."""
 
     delivery: Delivery
@@ -92,13 +90,7 @@ class Dead:
 
 async def ensure_group(link: Link, who: Membership) -> bool:
     """Makes the group, and the stream, if they are not there; True if it had to."""
-    try:
-        await link.call("XGROUP", "CREATE", who.keys.stream, who.group, "0", "MKSTREAM")
-    except CommandError as err:
-        if "BUSYGROUP" in str(err):
-            return False
-        raise
-    return True
+    return bool(await link.run(_JOIN, [who.keys.stream], [who.group]))
 
 
 async def read(
@@ -113,17 +105,19 @@ async def read(
     return _deliveries(reply[0][1], read_at) if reply else []
 
 
-async def claim(link: Link, who: Membership, *, count: int, min_idle_ms: int, read_at: float) -> list[Delivery]:
-    """Abandoned entries, for servers whose reads do not bring them along."""
+async def claim(
+    link: Link, who: Membership, *, start: bytes, count: int, min_idle_ms: int, read_at: float
+) -> tuple[bytes, list[Delivery]]:
+    """Abandoned entries, for servers whose reads do not bring them along; and where to look on, b"0-0" at the end."""
     stream, group, consumer = who.keys.stream, who.group, who.consumer
-    reply = await link.call("XAUTOCLAIM", stream, group, consumer, min_idle_ms, "0-0", "COUNT", count)
+    reply = await link.call("XAUTOCLAIM", stream, group, consumer, min_idle_ms, start, "COUNT", count)
     # Redis 6.2 gives an entry that was deleted meanwhile as nil.
     deliveries = _deliveries([entry for entry in reply[1] if entry and entry[1] is not None], read_at)
     commands = [("XPENDING", stream, group, d.entry_id, d.entry_id, 1, consumer) for d in deliveries]
     for delivery, pending in zip(deliveries, await link.call_many(commands), strict=True):
         # The claim itself has been counted by now.
         delivery.deliveries = pending[0][3] - 1 if isinstance(pending, list) and pending else 1
-    return deliveries
+    return reply[0], deliveries
 
 
 def _deliveries(entries: list[Any], read_at: float) -> list[Delivery]:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable
 from typing import Any
 
 from chasqui_engine._redis import taking
-from chasqui_engine._redis.connector import FOR_EVER, Connector
+from chasqui_engine._redis.connector import A_MOMENT_S, FOR_EVER, Connector
 from chasqui_engine._redis.endpoints import FetchCredentials
 from chasqui_engine._redis.taking import Membership
 from chasqui_engine.clock import monotonic
@@ -87,8 +87,8 @@ class _Running:
 
     async def start(self) -> None:
         """Connects and starts every stage."""
-        await self._reads.connect()
-        await self._commands.connect()
+        await self._reads.connect(A_MOMENT_S)
+        await self._commands.connect(A_MOMENT_S)
         await taking.ensure_group(self._commands, self._who)
         self._heartbeat.start()
         names = range(self._config.concurrency)
@@ -122,6 +122,7 @@ class _Running:
         await cancel_and_wait(*self._reading)
         # Only after the connection is gone can the server no longer hand it entries that nobody would see.
         self._reads.drop()
+        await asyncio.sleep(0)
         waiting = [delivery.entry_id for delivery in self._buffer.close()]
         await self._in_time(taking.hand_back(self._commands, self._who, waiting), deadline, "handing jobs back")
         await self._finish_running(deadline)
@@ -131,6 +132,8 @@ class _Running:
         await cancel_and_wait(*(await self._unfinished_duties(last)))
         await self._heartbeat.stop()
         self._handlers.close()
+        # What ends after this, ends unheard: its entry is somebody else's by now.
+        self._endings.failure.cancel()
 
     async def _finish_running(self, deadline: float) -> None:
         if not self._working:

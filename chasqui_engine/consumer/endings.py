@@ -44,6 +44,8 @@ class Endings:
         fail, idle_s = self._fail, config.ack_idle_ms / 1000
         self._started: Batcher[tuple[str, str, int]] = Batcher(self._tell_started, fail, most=_ACTIVE_BATCH)
         self._acks: Batcher[Done] = Batcher(self._ack, fail, most=config.ack_batch, idle_s=idle_s)
+        self.ack = self._acks.add
+        """Takes a job that ran well; one call less on the hottest path."""
         self._retries: Batcher[Failed] = Batcher(self._retry, fail, most=config.retry_inflight, idle_s=idle_s)
         self._burials: Batcher[Dead] = Batcher(self._bury, fail, most=config.dlq_inflight, idle_s=idle_s)
 
@@ -51,10 +53,6 @@ class Endings:
         """A handler is about to run."""
         if self._events_max:
             self._started.add((job_id, name, attempt))
-
-    def ack(self, done: Done) -> None:
-        """It ran well."""
-        self._acks.add(done)
 
     def retry(self, failed: Failed) -> None:
         """It is to run again."""

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import logging
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
 from typing import Any
 
 from chasqui_engine.config import ConsumerConfig, TimeLimit
+from chasqui_engine.consumer.processes import ProcessDiedError, Processes
 from chasqui_engine.consumer.threads import DaemonThreads
 from chasqui_engine.errors import ConfigError, JobTimeoutError
 from chasqui_engine.job import Job
-
-_log = logging.getLogger("chasqui")
 
 Handler = Callable[[Job], Any]
 """A function of a job: `async def`, or plain."""
@@ -32,6 +27,8 @@ def check_handler(handler: Handler) -> Handler:
     """The handler, if it is one."""
     if not callable(handler):
         raise ConfigError(f"handler must be a function of a job, got {type(handler).__name__}")
+    if inspect.isgeneratorfunction(handler) or inspect.isasyncgenfunction(handler):
+        raise ConfigError("handler is a generator: calling it would run nothing of it; return instead of yield")
     return handler
 
 
@@ -40,8 +37,7 @@ class Handlers:
 
     def __init__(self, handler: Handler, config: ConsumerConfig) -> None:
         self._threads: DaemonThreads | None = None
-        self._processes: ProcessPoolExecutor | None = None
-        self._concurrency = config.concurrency
+        self._processes: Processes | None = None
         self._handler = check_handler(handler)
         self.run: Run = self._choose(config)
         """Awaits the handler for a job."""
@@ -53,6 +49,7 @@ class Handlers:
         if inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__):
             return handler
         if config.run_plain_in == "process":
+            self._processes = Processes(handler)
             return self._run_in_process
         self._threads = DaemonThreads()
         return self._run_in_thread
@@ -64,25 +61,18 @@ class Handlers:
         return await value if inspect.isawaitable(value) else value
 
     async def _run_in_process(self, job: Job) -> Any:
-        pool = self._processes
-        if pool is None:
-            # A fresh interpreter each: what this process has open is not theirs to touch.
-            pool = self._processes = ProcessPoolExecutor(self._concurrency, mp_context=get_context("spawn"))
+        assert self._processes is not None
         try:
-            return await asyncio.get_running_loop().run_in_executor(pool, self._handler, job)
-        except BrokenProcessPool as err:
-            if self._processes is pool:
-                self._processes = None
-                pool.shutdown(wait=False, cancel_futures=True)
-                _log.warning("a handler's process died; starting new ones")
-            raise HandlerPanicError("the process that ran the handler died") from err
+            return await self._processes.run(job)
+        except ProcessDiedError as err:
+            raise HandlerPanicError(str(err)) from err
 
     def close(self) -> None:
-        """Lets idle threads and processes go."""
+        """Lets idle threads go, and every process."""
         if self._threads is not None:
             self._threads.close()
         if self._processes is not None:
-            self._processes.shutdown(wait=False, cancel_futures=True)
+            self._processes.close()
 
 
 def _limited(run: Run, limit: TimeLimit) -> Run:

@@ -15,7 +15,6 @@ from chasqui_engine._redis.connector import FOR_EVER, Connector
 from chasqui_engine._redis.taking import Membership
 from chasqui_engine.clock import monotonic
 from chasqui_engine.consumer.held import Held
-from chasqui_engine.errors import ChasquiError
 from chasqui_engine.supervise import sleep_until
 
 _log = logging.getLogger("chasqui")
@@ -68,6 +67,6 @@ class Heartbeat:
             try:
                 if entry_ids := self._held.entry_ids():
                     self._held.kept(asked_at, await taking.heartbeat(link, self._who, entry_ids))
-            except ChasquiError as err:
-                _log.warning("heartbeat of %s: %s; trying on", self._who.consumer, err)
+            except Exception as err:  # noqa: BLE001 - a credential provider may raise anything; silence costs us our jobs
+                _log.warning("heartbeat of %s: %s; trying on", self._who.consumer, err or type(err).__name__)
             await sleep_until(self._stop, max(0.001, self._interval_s - (monotonic() - asked_at)))

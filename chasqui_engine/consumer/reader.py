@@ -20,8 +20,11 @@ _log = logging.getLogger("chasqui")
 _AHEAD_S = 0.1
 """The buffer holds what the workers will start within this time: enough to keep them busy, not more than that away
 from other processes."""
+_BATCHES_AHEAD = 4
+"""At most: the next read is on its way while the last one is worked off."""
 _CLAIMS_PER_IDLE = 4
 _LONGEST_CLAIM_PAUSE_S = 5.0
+_FROM_THE_START = b"0-0"
 # The stream or the group went away under a read.
 _GROUP_GONE = ("NOGROUP", "UNBLOCKED")
 
@@ -71,21 +74,27 @@ class Reader:
 
     async def claim(self) -> None:
         """Brings entries of silent workers, until cancelled, where reads do not bring them along."""
-        config = self._config
-        pause_s = min(config.claim_min_idle_ms / 1000 / _CLAIMS_PER_IDLE, _LONGEST_CLAIM_PAUSE_S)
+        pause_s = min(self._config.claim_min_idle_ms / 1000 / _CLAIMS_PER_IDLE, _LONGEST_CLAIM_PAUSE_S)
         while True:
             await asyncio.sleep(pause_s)
-            if self._reads.capabilities.claim:
-                continue
+            if not self._reads.capabilities.claim:
+                try:
+                    await self._claim_all()
+                except CommandError as err:
+                    await self._mend_group(err)
+
+    async def _claim_all(self) -> None:
+        """Goes through all that is pending, page by page: the abandoned may stand behind many that are not."""
+        min_idle_ms = self._config.claim_min_idle_ms
+        start = _FROM_THE_START
+        while True:
             room = await self._room()
-            try:
-                deliveries = await taking.claim(
-                    self._commands, self._who, count=room, min_idle_ms=config.claim_min_idle_ms, read_at=monotonic()
-                )
-            except CommandError as err:
-                await self._mend_group(err)
-            else:
-                self._accept(deliveries)
+            start, deliveries = await taking.claim(
+                self._commands, self._who, start=start, count=room, min_idle_ms=min_idle_ms, read_at=monotonic()
+            )
+            self._accept(deliveries)
+            if start == _FROM_THE_START:
+                return
 
     def _accept(self, deliveries: list[Delivery]) -> None:
         if not deliveries:
@@ -99,18 +108,13 @@ class Reader:
         """Waits until there is use for more entries; returns for how many."""
         config, buffer = self._config, self._buffer
         while True:
-            per_task = _AHEAD_S / max(self.mean_duration_s, 1e-6)
-            ahead = max(1, min(config.batch, int(per_task * config.concurrency)))
+            soon = int(_AHEAD_S / max(self._tasks.mean_duration_s, 1e-6) * config.concurrency)
+            ahead = max(1, min(soon, _BATCHES_AHEAD * config.batch))
             # Entries whose end is not written yet count too: with Redis slow to take acks, reading on helps nobody.
             unwritten = len(self._held) - len(buffer) - config.concurrency
             if len(buffer) <= ahead // 2 and unwritten < 2 * config.ack_batch:
                 return min(config.batch, buffer.idle + ahead - len(buffer))
             await buffer.wait_for_room()
-
-    @property
-    def mean_duration_s(self) -> float:
-        """How long handlers take of late."""
-        return self._tasks.mean_duration_s
 
     async def _mend_group(self, err: CommandError) -> None:
         if not err.args[0].startswith(_GROUP_GONE):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from time import perf_counter
 
 from chasqui_engine._redis import taking
 from chasqui_engine._redis.connection import Link
@@ -60,21 +59,23 @@ class WorkerTasks:
 
     async def work(self) -> None:
         """One task: until the buffer is closed."""
-        buffer = self._buffer
+        buffer, held = self._buffer, self._held
         while True:
             delivery = buffer.take()
             if delivery is None:
                 if not await buffer.wait():
                     return
-            elif await self._may_start(delivery):
-                job = self._open(delivery)
-                if job is not None:
-                    await self._handle(delivery, job)
+                continue
+            if (delivery.lost or not held.certain(delivery, monotonic())) and not await self._still_ours(delivery):
+                continue
+            job = self._open(delivery)
+            if job is not None:
+                await self._handle(delivery, job)
 
-    async def _may_start(self, delivery: Delivery) -> bool:
-        """Whether the entry is still ours; asks Redis only when nothing has confirmed that for long."""
-        asked_at = monotonic()
-        if not delivery.lost and not self._held.certain(delivery, asked_at):
+    async def _still_ours(self, delivery: Delivery) -> bool:
+        """Asks Redis, because nothing has confirmed it for long; another's entry is let go."""
+        if not delivery.lost:
+            asked_at = monotonic()
             self._held.kept(asked_at, await taking.heartbeat(self._link, self._who, self._held.entry_ids()))
         if delivery.lost:
             self._endings.forget(delivery)
@@ -96,8 +97,9 @@ class WorkerTasks:
             self._reject(delivery, DlqReason.decode_failed(str(err.args[0])))
             return None
         runs_made = job.attempt + delivery.deliveries
-        if delivery.deliveries and runs_made >= allowed_runs(job, self._config.max_attempts):
-            detail = f"started {runs_made} time(s); the last worker went silent before it was done"
+        if runs_made >= allowed_runs(job, self._config.max_attempts):
+            silent = "; the last worker went silent before it was done" if delivery.deliveries else ""
+            detail = f"no run left after {runs_made}{silent}"
             self._reject(delivery, DlqReason.retries_exhausted(detail), job.id, runs_made)
             return None
         return job
@@ -112,7 +114,7 @@ class WorkerTasks:
     async def _handle(self, delivery: Delivery, job: Job) -> None:
         attempt = job.attempt + delivery.deliveries + 1
         self._endings.started(job.id, delivery.name, attempt)
-        started = perf_counter()
+        started = monotonic()
         try:
             value = await self._run(job)
             result = encode_payload(value) if self._config.store_results else None
@@ -127,7 +129,7 @@ class WorkerTasks:
             self._endings.ack(Done(delivery, job.id, attempt, duration_us, result))
 
     def _took_us(self, started: float) -> int:
-        seconds = perf_counter() - started
+        seconds = monotonic() - started
         self.mean_duration_s += (seconds - self.mean_duration_s) * _SMOOTHING
         return int(seconds * 1_000_000)
 

@@ -40,7 +40,11 @@ class DaemonThreads:
             self._threads += 1
             threading.Thread(target=self._work, name=f"chasqui-handler-{self._threads}", daemon=True).start()
         self._tasks.put((lambda: context.run(function, *args), future))
-        return await future
+        value, error = await future
+        # Raised here, since a future cannot carry all that a function may raise (`StopIteration`, `GeneratorExit`).
+        if error is not None:
+            raise error
+        return value
 
     def close(self) -> None:
         """Lets idle threads end; those that are busy end after their call."""
@@ -73,9 +77,5 @@ class DaemonThreads:
             self._waking = False
         for future, value, error in finished:
             self._free += 1
-            if future.done():
-                continue
-            if error is None:
-                future.set_result(value)
-            else:
-                future.set_exception(error if not isinstance(error, StopIteration) else RuntimeError(repr(error)))
+            if not future.done():
+                future.set_result((value, error))

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from typing import Self
 
 from chasqui_engine._redis import records
+from chasqui_engine._redis.connection import Link
 from chasqui_engine._redis.connector import FOR_EVER, Connector
 from chasqui_engine._redis.endpoints import FetchCredentials
 from chasqui_engine._redis.urls import apply_tls
 from chasqui_engine.errors import ConfigError, ShutdownError
 from chasqui_engine.events.event import QueueEvent
 from chasqui_engine.supervise import cancel_and_wait
+
+_ENTRY_ID = re.compile(r"\$|[0-9]+(-[0-9]+)?")
 
 
 class QueueEvents:
@@ -34,8 +38,10 @@ class QueueEvents:
         credential_provider: FetchCredentials | None = None,
     ) -> None:
         for field, value in (("block_ms", block_ms), ("count", count)):
-            if value < 1:
-                raise ConfigError(f"{field} must be from 1 up, got {value!r}")
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise ConfigError(f"{field} must be a whole number from 1 up, got {value!r}")
+        if not isinstance(last_event_id, str) or not _ENTRY_ID.fullmatch(last_event_id):
+            raise ConfigError(f"last_event_id must be '$', '0' or the id of an event, got {last_event_id!r}")
         self._connector = Connector(apply_tls(redis_url, tls), queue_name, "events", credential_provider)
         self._last_id = last_event_id
         self._block_ms = block_ms
@@ -55,25 +61,30 @@ class QueueEvents:
         if self._closed:
             return
         link = self._connector.link(FOR_EVER)
+        try:
+            while not self._closed:
+                self._reading = asyncio.ensure_future(self._read(link))
+                try:
+                    entries = await self._reading
+                except (ShutdownError, asyncio.CancelledError):
+                    if self._closed:
+                        return
+                    raise
+                for entry_id, fields in entries:
+                    self._last_id = entry_id
+                    yield QueueEvent.of(entry_id, fields)
+                    if self._closed:
+                        return
+        finally:
+            # Left early, it still waits for the server; a later iteration must not wait behind it.
+            await link.close()
+
+    async def _read(self, link: Link) -> list[tuple[str, dict[str, str]]]:
         keys = self._connector.keys
         if self._last_id == "$":
             # A real id, so that a broken connection resumes where it was and not at a later "now".
             self._last_id = await records.last_event_id(link, keys)
-        while not self._closed:
-            self._reading = asyncio.ensure_future(
-                records.read_events(link, keys, self._last_id, count=self._count, block_ms=self._block_ms)
-            )
-            try:
-                entries = await self._reading
-            except (ShutdownError, asyncio.CancelledError):
-                if self._closed:
-                    return
-                raise
-            for entry_id, fields in entries:
-                self._last_id = entry_id
-                yield QueueEvent.of(entry_id, fields)
-                if self._closed:
-                    return
+        return await records.read_events(link, keys, self._last_id, count=self._count, block_ms=self._block_ms)
 
     async def close(self) -> None:
         """Ends the iteration and the connection."""

@@ -97,8 +97,9 @@ def ends_gap_without_fire(t_ms: int, schedule: CronSchedule) -> bool:
     before, after = local(t_ms - 1000, schedule.zone), local(t_ms, schedule.zone)
     if not schedule.once_a_day or after - before == timedelta(seconds=1):
         return False
-    named = {"hour": schedule.hours[0], "minute": schedule.minutes[0], "second": schedule.seconds[0]}
-    return not any(before < day.replace(**named) < after for day in (before, after))
+    hour, minute, second = schedule.hours[0], schedule.minutes[0], schedule.seconds[0]
+    named = [day.replace(hour=hour, minute=minute, second=second) for day in (before, after)]
+    return not any(before < wall < after for wall in named)
 
 
 def check(cases: list[Case], url: str, queue: str) -> None:

@@ -4,8 +4,29 @@
 --       then per job: name ('' for none), envelope, index of its "taken" key ('0' for none)
 -- Reply the number added; -1 when the stream is too full for all of them
 local stream, max, trim, ttl = KEYS[1], ARGV[1], ARGV[2] == '1', ARGV[3]
-local jobs = (#ARGV - 3) / 3
-if not trim and redis.call('XLEN', stream) + jobs > tonumber(max) then return -1 end
+
+-- Ids that are taken need no room.
+local function count_new()
+  local count, seen = 0, {}
+  for i = 6, #ARGV, 3 do
+    local key = KEYS[tonumber(ARGV[i])]
+    if not key then
+      count = count + 1
+    elseif not seen[key] and redis.call('EXISTS', key) == 0 then
+      seen[key] = true
+      count = count + 1
+    end
+  end
+  return count
+end
+
+if not trim then
+  local room = tonumber(max) - redis.call('XLEN', stream)
+  if (#ARGV - 3) / 3 > room then
+    local new = count_new()
+    if new > 0 and new > room then return -1 end
+  end
+end
 local added = 0
 for i = 4, #ARGV, 3 do
   local name, envelope, key = ARGV[i], ARGV[i + 1], ARGV[i + 2]

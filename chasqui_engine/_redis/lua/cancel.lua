@@ -1,9 +1,16 @@
--- Takes a delayed job with an id of its own off the delayed set, and frees the id.
--- KEYS  1 delayed; 2 the job's index key; 3 its "taken" key
--- Reply 1 if it was there; 0 if it was not; -1 if there is no index to look it up by
-local member = redis.call('GET', KEYS[2])
-if not member then return -1 end
-redis.call('DEL', KEYS[2])
-if redis.call('ZREM', KEYS[1], member) == 0 then return 0 end
-redis.call('DEL', KEYS[3])
-return 1
+-- Takes delayed jobs with an id of their own off the delayed set, and frees the ids.
+-- KEYS  1 delayed; then per job: its index key, its "taken" key
+-- Reply per job: 1 if it was taken off; 0 if the index does not lead to it
+local delayed = KEYS[1]
+local reply = {}
+for i = 2, #KEYS, 2 do
+  local member = redis.call('GET', KEYS[i])
+  local found = 0
+  if member then
+    redis.call('DEL', KEYS[i])
+    found = redis.call('ZREM', delayed, member)
+    if found == 1 then redis.call('DEL', KEYS[i + 1]) end
+  end
+  reply[i / 2] = found
+end
+return reply

@@ -6,6 +6,7 @@
 local repeats, spec, stream, name = KEYS[1], KEYS[2], KEYS[3], ARGV[4]
 local at = redis.call('ZSCORE', repeats, ARGV[1])
 if not at or tonumber(at) ~= tonumber(ARGV[2]) then return -1 end
+local fired = #ARGV - 4
 for i = 5, #ARGV do
   if name == '' then
     redis.call('XADD', stream, '*', 'd', ARGV[i])
@@ -17,7 +18,10 @@ if ARGV[3] == '' then
   redis.call('ZREM', repeats, ARGV[1])
   redis.call('DEL', spec)
 else
-  if #ARGV > 4 then redis.call('HINCRBY', spec, 'fired', #ARGV - 4) end
   redis.call('ZADD', repeats, ARGV[3], ARGV[1])
+  -- A counter that is no number starts over; left to fail, it would have the same fire made again and again.
+  if fired > 0 and type(redis.pcall('HINCRBY', spec, 'fired', fired)) == 'table' then
+    redis.pcall('HSET', spec, 'fired', fired)
+  end
 end
-return #ARGV - 4
+return fired

@@ -1,0 +1,1 @@
+"""Faults for real: real processes, real servers, a ledger at the end."""

@@ -1,0 +1,42 @@
+"""A leader that is frozen past its time and wakes up: what was promoted or fired meanwhile is not done again."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from typing import TYPE_CHECKING
+
+from chasqui_engine import Queue, RepeatPattern
+from chasqui_engine._redis.keys import QueueKeys
+from tests.acceptance.harness import Fleet, Ledger
+from tests.integration.helpers import until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from redis.asyncio import Redis
+
+
+async def test_nothing_is_promoted_or_fired_twice(redis_url: str, raw: Redis, queue_name: str, tmp_path: Path) -> None:
+    delayed, interval_ms = 300, 250
+    ledger = Ledger(tmp_path / "ledger")
+    keys = QueueKeys(queue_name)
+    with Fleet(redis_url, queue_name, ledger, claim_min_idle_ms=1000, scheduler_tick_ms=50) as fleet:
+        frozen = fleet.start()
+        await until(lambda: raw.exists(keys.promoter_lock, keys.scheduler_lock))
+        async with Queue(queue_name, redis_url=redis_url) as queue:
+            jobs = [{"name": "n", "data": n, "delay_ms": 10 * n} for n in range(delayed)]
+            await queue.add_bulk(jobs)
+            spec = await queue.upsert_repeatable_job("tick", -1, repeat=RepeatPattern.every(interval_ms))
+            await until(lambda: ledger.starts()[-1] >= 2)
+            frozen.send_signal(signal.SIGSTOP)
+            fleet.start()
+            await until(lambda: len(ledger.ends()) == delayed + 1, timeout_s=20)
+            frozen.send_signal(signal.SIGCONT)
+            await asyncio.sleep(1.5)
+            fired = int(await raw.hget(keys.spec(spec.id), "fired"))
+            await queue.remove_repeatable_by_key(spec.id)
+        await until(lambda: ledger.ends()[-1] >= fired)
+    ends = ledger.ends()
+    assert {n: ends[n] for n in range(delayed) if ends[n] != 1} == {}
+    assert ends[-1] <= fired + 1

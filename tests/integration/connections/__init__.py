@@ -1,0 +1,1 @@
+"""Every way to a server, and every way in which a connection can fail."""

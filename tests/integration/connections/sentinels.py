@@ -1,0 +1,112 @@
+"""A master with a replica, watched by real sentinels."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+import redis
+
+from tests.servers import REDIS_7, ServerProcess, find
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SERVICE = "main"
+_TIMEOUT_S = 20.0
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    give_up_at = time.monotonic() + _TIMEOUT_S
+    while True:
+        with contextlib.suppress(redis.RedisError):
+            if condition():
+                return
+        if time.monotonic() > give_up_at:
+            raise AssertionError(f"did not come: {what}")
+        time.sleep(0.02)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class SentinelProcess:
+    """One `redis-server --sentinel`."""
+
+    def __init__(self, master_port: int, quorum: int, password: str) -> None:
+        self.port = free_port()
+        self._folder = Path(tempfile.mkdtemp(prefix="chasqui-sentinel-"))
+        config = self._folder / "sentinel.conf"
+        config.write_text(
+            f"port {self.port}\nbind 127.0.0.1\ndir {self._folder}\nlogfile {self._folder}/sentinel.log\n"
+            f"requirepass {password}\nsentinel sentinel-pass {password}\n"
+            f"sentinel monitor {SERVICE} 127.0.0.1 {master_port} {quorum}\n"
+            f"sentinel down-after-milliseconds {SERVICE} 300\n"
+            f"sentinel failover-timeout {SERVICE} 3000\n"
+        )
+        self._process = subprocess.Popen(
+            [find(REDIS_7), str(config), "--sentinel"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+        )
+        self._client = redis.Redis(port=self.port, password=password, protocol=2)
+
+    def master(self) -> dict[str, str]:
+        """What it knows about the master."""
+        flat = [field.decode() for field in self._client.execute_command("SENTINEL", "MASTER", SERVICE)]
+        return dict(zip(flat[::2], flat[1::2], strict=True))
+
+    def kill(self) -> None:
+        self._client.close()
+        self._process.kill()
+        self._process.wait()
+
+    def close(self) -> None:
+        self.kill()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+class Watched:
+    """`with Watched() as watched: … watched.url …`: master, replica and three sentinels that know each other."""
+
+    password = "sentinels-own"
+
+    def __init__(self) -> None:
+        self._stack = contextlib.ExitStack()
+
+    @property
+    def url(self) -> str:
+        places = ",".join(f"127.0.0.1:{sentinel.port}" for sentinel in self.sentinels)
+        return f"redis+sentinel://{places}/{SERVICE}/0?sentinel_password={self.password}"
+
+    def __enter__(self) -> Self:
+        with self._stack:
+            self.master = self._stack.enter_context(ServerProcess(REDIS_7))
+            replica_args = ("--replicaof", "127.0.0.1", str(self.master.port), "--repl-diskless-sync-delay", "0")
+            with redis.Redis(port=self.master.port) as client:
+                client.config_set("repl-diskless-sync-delay", 0)
+                self.replica = self._stack.enter_context(ServerProcess(REDIS_7, replica_args))
+                wait_until(lambda: client.info("replication")["connected_slaves"] == 1, "the replica")
+                wait_until(lambda: client.info("replication")["slave0"]["state"] == "online", "a replica in step")
+            self.sentinels = [SentinelProcess(self.master.port, 2, self.password) for _ in range(3)]
+            for sentinel in self.sentinels:
+                self._stack.callback(sentinel.close)
+            for sentinel in self.sentinels:
+                wait_until(lambda sentinel=sentinel: _knows_all(sentinel.master()), "sentinels that know each other")
+            self._stack = self._stack.pop_all()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._stack.close()
+
+
+def _knows_all(master: dict[str, str]) -> bool:
+    return master["num-slaves"] == "1" and master["num-other-sentinels"] == "2"

@@ -1,0 +1,89 @@
+"""A worker to be killed: `python -m tests.integration.consumer.worker_process '{"url": …, "behaviour": …}'`.
+
+Its handler writes each step into a Redis list at once, so that a test sees what was done even by a dead process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import time
+from typing import Any
+
+import redis
+
+from tests.integration.consumer.kit import diary_key
+
+
+class Diary:
+    """What the handlers do, in Redis."""
+
+    def __init__(self, url: str, queue: str) -> None:
+        self._redis = redis.Redis.from_url(url)
+        self._key = diary_key(queue)
+
+    def note(self, what: str, job: Any) -> None:
+        self._redis.rpush(self._key, json.dumps([what, job.data, job.attempt, os.getpid()]))
+
+
+def handler_for(behaviour: str, diary: Diary) -> Any:
+    """`kind` or `kind:seconds`."""
+    kind, _, seconds = behaviour.partition(":")
+    duration_s = float(seconds or 0)
+
+    async def sleep(job: Any) -> None:
+        diary.note("started", job)
+        await asyncio.sleep(duration_s)
+        diary.note("finished", job)
+
+    async def block(job: Any) -> None:
+        diary.note("started", job)
+        time.sleep(duration_s)
+        diary.note("finished", job)
+
+    def thread(job: Any) -> None:
+        diary.note("started", job)
+        time.sleep(duration_s)
+        diary.note("finished", job)
+
+    async def stubborn(job: Any) -> None:
+        diary.note("started", job)
+        end = time.monotonic() + duration_s
+        while (left := end - time.monotonic()) > 0:
+            try:
+                await asyncio.sleep(left)
+            except asyncio.CancelledError:
+                diary.note("shrugged", job)
+
+    async def die(job: Any) -> None:
+        diary.note("started", job)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    return {"sleep": sleep, "block": block, "thread": thread, "stubborn": stubborn, "die": die}[kind]
+
+
+def sleep_in_process(job: Any) -> None:
+    """For handlers that run in a process pool: importable, and with nothing open."""
+    time.sleep(float(job.data))
+
+
+async def run(arguments: dict[str, Any]) -> None:
+    """One worker until SIGTERM."""
+    url, queue = arguments.pop("url"), arguments.pop("queue")
+    engine, behaviour = arguments.pop("engine"), arguments.pop("behaviour")
+    if engine == "chasquimq":
+        from chasquimq import Worker
+    else:
+        from chasqui_engine import Worker
+    handler = sleep_in_process if behaviour == "process" else handler_for(behaviour, Diary(url, queue))
+    worker = Worker(queue, handler, redis_url=url, **arguments)
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, lambda: loop.create_task(worker.close()))
+    await worker.run()
+
+
+if __name__ == "__main__":
+    asyncio.run(run(json.loads(sys.argv[1])))

@@ -1,0 +1,88 @@
+"""An id is taken for every process, not only for the one that took it."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING
+
+from chasqui_engine import AddOptions, Producer, Promoter, PromoterConfig, Queue, Worker
+from tests.integration.helpers import delayed_jobs, running, until, waiting_jobs, working
+
+if TYPE_CHECKING:
+    from redis.asyncio import Redis
+
+    from chasqui_engine import Job
+
+# Waits for a line, so that all processes add at the same moment.
+ADDER = """
+import asyncio, sys
+from chasqui_engine import AddOptions, Producer, ProducerConfig
+
+async def main(url, queue, who):
+    async with await Producer.connect(url, ProducerConfig(queue_name=queue)) as producer:
+        print("ready", flush=True)
+        sys.stdin.readline()
+        for n in range(50):
+            await producer.add_with_id(f"now-{n}", who)
+            await producer.add_in_with_id(f"later-{n}", 600, who)
+        await producer.add_now([(who, AddOptions(id=f"bulk-{n}")) for n in range(1500)])
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+async def start_adder(url: str, queue: str, who: str) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        sys.executable, "-c", ADDER, url, queue, who, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+    )
+
+
+async def test_ids_deduplicate_across_processes(redis_url: str, raw: Redis, queue_name: str) -> None:
+    async with asyncio.timeout(40):
+        adders = await asyncio.gather(*(start_adder(redis_url, queue_name, who) for who in ("one", "two", "three")))
+        for adder in adders:
+            assert adder.stdout is not None
+            assert await adder.stdout.readline() == b"ready\n"
+        await asyncio.gather(*(adder.communicate(b"go\n") for adder in adders))
+    assert [adder.returncode for adder in adders] == [0, 0, 0]
+    now = [job.id for job in await waiting_jobs(raw, queue_name)]
+    later = [job.id for job, _ in await delayed_jobs(raw, queue_name)]
+    assert sorted(now) == sorted([f"now-{n}" for n in range(50)] + [f"bulk-{n}" for n in range(1500)])
+    assert sorted(later) == sorted(f"later-{n}" for n in range(50))
+
+
+async def test_an_id_is_taken_for_now_and_later_alike(producer: Producer, raw: Redis, queue_name: str) -> None:
+    await producer.add_with_id("a", "now")
+    await producer.add_in_with_id("a", 60, "later")
+    await producer.add_in_with_id("b", 60, "later")
+    await producer.add_with_id("b", "now")
+    assert [(job.id, job.payload) for job in await waiting_jobs(raw, queue_name)] == [("a", "now")]
+    assert [(job.id, job.payload) for job, _ in await delayed_jobs(raw, queue_name)] == [("b", "later")]
+
+
+async def test_an_id_stays_taken_after_promotion(
+    producer: Producer, redis_url: str, raw: Redis, queue_name: str
+) -> None:
+    await producer.add_in_with_id("a", 0.01, 1)
+    async with running(Promoter(redis_url, queue_name, PromoterConfig(poll_interval_ms=5)).run):
+        await until(lambda: raw.xlen(producer.stream_key))
+    await producer.add_in_with_id("a", 60, 2)
+    await producer.add_with_options(3, AddOptions(id="a"))
+    assert [job.payload for job in await waiting_jobs(raw, queue_name)] == [1]
+    assert await delayed_jobs(raw, queue_name) == []
+
+
+async def test_an_id_stays_taken_after_its_job_ran(queue: Queue, redis_url: str, raw: Redis, queue_name: str) -> None:
+    ran: list[str] = []
+
+    async def note(job: Job) -> None:
+        ran.append(job.id)
+
+    async with working(Worker(queue_name, note, redis_url=redis_url, read_block_ms=50)):
+        await queue.add_unique("n", 1, job_id="once")
+        await until(lambda: ran)
+        await queue.add_unique("n", 1, job_id="once")
+        await queue.add("n", 1, job_id="last")
+        await until(lambda: "last" in ran)
+    assert ran == ["once", "last"]

@@ -1,0 +1,113 @@
+"""The public names. What is added here stays."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from importlib.metadata import version as installed_version
+
+import chasqui_engine
+
+NAMES = [
+    "AddOptions",
+    "BackoffKind",
+    "BackoffSpec",
+    "ChasquiError",
+    "ConfigError",
+    "Consumer",
+    "ConsumerConfig",
+    "DecodeError",
+    "DlqEntry",
+    "DlqReason",
+    "DlqRouted",
+    "EncodeError",
+    "FirePlan",
+    "Handler",
+    "HandlerError",
+    "InMemorySink",
+    "Job",
+    "JobFailedError",
+    "JobId",
+    "JobOutcome",
+    "JobOutcomeKind",
+    "JobRetryOverride",
+    "JobTimeoutError",
+    "LockOutcome",
+    "MetricsSink",
+    "MissedFiresPolicy",
+    "NoopSink",
+    "NotSupportedError",
+    "OtelSink",
+    "Producer",
+    "ProducerConfig",
+    "PrometheusSink",
+    "Promoter",
+    "PromoterConfig",
+    "PromoterTick",
+    "Queue",
+    "QueueEvent",
+    "QueueEvents",
+    "QueueFullError",
+    "ReaderBatch",
+    "RedisError",
+    "RepeatPattern",
+    "RepeatableMeta",
+    "RepeatableSpec",
+    "ResultUnavailableError",
+    "RetryConfig",
+    "RetryScheduled",
+    "Scheduler",
+    "SchedulerConfig",
+    "ShutdownError",
+    "SyncQueue",
+    "UnrecoverableError",
+    "Worker",
+    "first_fire_ms",
+    "noop_sink",
+    "plan_fires",
+    "version",
+]
+# Where nothing but a value can be exported there is no docstring to ask for.
+ALIASES = {"Handler", "JobId"}
+
+
+def test_the_names_are_these() -> None:
+    assert list(chasqui_engine.__all__) == NAMES
+
+
+def test_every_name_is_there() -> None:
+    for name in NAMES:
+        assert getattr(chasqui_engine, name) is not None
+
+
+def test_nothing_else_is_defined_beside_them() -> None:
+    """The module holds imports, `version` and `__all__`, nothing else."""
+    tree = ast.parse(inspect.getsource(chasqui_engine))
+    own = [node for node in tree.body if not isinstance(node, ast.Import | ast.ImportFrom | ast.Expr)]
+    assert [type(node) for node in own] == [ast.FunctionDef, ast.Assign]
+
+
+def test_every_name_is_documented() -> None:
+    public = [(name, getattr(chasqui_engine, name)) for name in NAMES if name not in ALIASES]
+    assert [name for name, value in public if not inspect.getdoc(value)] == []
+
+
+def test_every_method_is_documented_and_annotated() -> None:
+    lacking = []
+    for name in NAMES:
+        value = getattr(chasqui_engine, name)
+        if not inspect.isclass(value) or issubclass(value, BaseException):
+            continue
+        for attribute, member in vars(value).items():
+            function = getattr(member, "__func__", getattr(member, "fget", None) or member)
+            if attribute.startswith("_") or not inspect.isfunction(function):
+                continue
+            if not inspect.getdoc(function) or "return" not in function.__annotations__:
+                lacking.append(f"{name}.{attribute}")
+    assert lacking == []
+
+
+def test_version() -> None:
+    assert chasqui_engine.version() == installed_version("chasqui")
+    assert re.match(r"\d+\.\d+", chasqui_engine.version())

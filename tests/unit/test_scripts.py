@@ -1,0 +1,81 @@
+"""The Lua files: each says what it takes, each is loaded as it stands, all keys are declared."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from importlib.resources import files
+
+import pytest
+
+from chasqui_engine._redis import scripts
+
+FOLDER = files("chasqui_engine._redis") / "lua"
+NAMES = sorted(path.name.removesuffix(".lua") for path in FOLDER.iterdir() if path.name.endswith(".lua"))
+PRELUDES = {
+    used
+    for name in NAMES
+    for first in [(FOLDER / f"{name}.lua").read_text().partition("\n")[0]]
+    if first.startswith("-- uses: ")
+    for used in first.removeprefix("-- uses: ").split()
+}
+SCRIPTS = [name for name in NAMES if name not in PRELUDES]
+
+
+def test_there_are_scripts() -> None:
+    assert {"add", "ack", "retry", "promote"} <= set(SCRIPTS)
+    assert set(NAMES) >= PRELUDES
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_the_header_says_keys_arguments_and_reply(name: str) -> None:
+    lines = (FOLDER / f"{name}.lua").read_text().splitlines()
+    header = "\n".join(line for line in lines if line.startswith("--"))
+    code = "\n".join(line for line in lines if not line.startswith("--"))
+    assert "-- KEYS " in header
+    assert ("-- ARGV " in header) == ("ARGV" in code)
+    # A script that ends with a plain number may have nothing to say by it.
+    says_something = re.search(r"^return (?!\d+$)", code, re.MULTILINE)
+    assert "-- Reply " in header or not says_something
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_no_key_is_made_up_in_a_script(name: str) -> None:
+    """In a Cluster, and under an ACL, a script may touch only the keys it was given."""
+    code = "\n".join(line for line in scripts.load(name).source(False).splitlines() if not line.startswith("--"))
+    assert not re.search(r"['\"]\{?chasqui", code)
+    assert not re.search(r"KEYS\[[^\]]+\]\s*\.\.", code)
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_hash_is_that_of_the_source(name: str) -> None:
+    script = scripts.load(name, on_full_server=True)
+    for flags in (False, True):
+        source = script.source(flags)
+        assert script.sha(flags) == hashlib.sha1(source.encode()).hexdigest()
+    assert script.source(True) == "#!lua flags=allow-oom\n" + script.source(False)
+
+
+def test_a_script_that_need_not_run_on_a_full_server_is_the_same_for_all() -> None:
+    script = scripts.load("add")
+    assert script.source(True) == script.source(False)
+    assert script.sha(True) == script.sha(False)
+
+
+def test_what_a_script_uses_is_put_before_it() -> None:
+    user = next(name for name in SCRIPTS if (FOLDER / f"{name}.lua").read_text().startswith("-- uses: "))
+    own = (FOLDER / f"{user}.lua").read_text()
+    used = own.partition("\n")[0].removeprefix("-- uses: ").split()
+    source = scripts.load(user).source(False)
+    assert source.endswith(own)
+    places = [source.index((FOLDER / f"{name}.lua").read_text()) for name in used]
+    assert places == sorted(places)
+
+
+def test_a_script_is_read_once() -> None:
+    assert scripts.load("add") is scripts.load("add")
+
+
+def test_a_script_that_is_not_there() -> None:
+    with pytest.raises(FileNotFoundError):
+        scripts.load("no-such-script")

@@ -1,0 +1,100 @@
+"""What becomes of a failed job, decided as a value."""
+
+from __future__ import annotations
+
+import pytest
+
+from chasqui_engine.backoff import BackoffSpec, RetryConfig
+from chasqui_engine.consumer.verdict import (
+    MAX_DETAIL_CHARS,
+    MAX_ERROR_CHARS,
+    Bury,
+    Retry,
+    allowed_runs,
+    brief,
+    describe,
+    judge_failure,
+)
+from chasqui_engine.errors import EncodeError, HandlerError, JobTimeoutError, UnrecoverableError
+from chasqui_engine.job import DlqReason, Job, JobRetryOverride
+
+RETRY = RetryConfig(initial_backoff_ms=100, multiplier=2.0, max_backoff_ms=1000, jitter_ms=0)
+
+
+def job(override: JobRetryOverride | None = None) -> Job:
+    return Job.new("x", retry=override)
+
+
+class OwnUnrecoverableError(UnrecoverableError):
+    pass
+
+
+@pytest.mark.parametrize(("runs_made", "backoff_ms"), [(1, 100), (2, 200), (3, 400), (4, 800), (5, 1000), (50, 1000)])
+def test_retries_wait_longer_and_longer(runs_made: int, backoff_ms: int) -> None:
+    assert judge_failure(job(), runs_made, ValueError(), 100, RETRY) == Retry(backoff_ms)
+
+
+@pytest.mark.parametrize("runs_made", [3, 4])
+def test_the_last_run_buries(runs_made: int) -> None:
+    verdict = judge_failure(job(), runs_made, ValueError("boom"), 3, RETRY)
+    assert verdict == Bury(DlqReason("retries_exhausted", "ValueError: boom"))
+
+
+@pytest.mark.parametrize(("own", "queue_wide", "allowed"), [(None, 3, 3), (5, 3, 5), (1, 3, 1), (0, 3, 0)])
+def test_the_jobs_own_number_of_runs_counts(own: int | None, queue_wide: int, allowed: int) -> None:
+    assert allowed_runs(job(JobRetryOverride(max_attempts=own)), queue_wide) == allowed
+    assert allowed_runs(job(), queue_wide) == queue_wide
+
+
+def test_the_jobs_own_backoff_counts() -> None:
+    override = JobRetryOverride(backoff=BackoffSpec.fixed(7, jitter_ms=0))
+    assert judge_failure(job(override), 2, ValueError(), 3, RETRY) == Retry(7)
+
+
+@pytest.mark.parametrize(
+    "error", [UnrecoverableError("no"), OwnUnrecoverableError("no"), HandlerError.unrecoverable("no")]
+)
+def test_unrecoverable_buries_at_once(error: Exception) -> None:
+    verdict = judge_failure(job(), 1, error, 25, RETRY)
+    assert verdict == Bury(DlqReason("unrecoverable", f"{type(error).__name__}: no"))
+
+
+def test_a_result_that_cannot_be_written_will_not_be_written_next_time() -> None:
+    verdict = judge_failure(job(), 1, EncodeError("no"), 25, RETRY)
+    assert isinstance(verdict, Bury)
+    assert verdict.reason.as_str() == "unrecoverable"
+
+
+@pytest.mark.parametrize("error", [HandlerError("x"), JobTimeoutError("x"), SystemExit(1), KeyboardInterrupt()])
+def test_everything_else_is_retried(error: BaseException) -> None:
+    assert judge_failure(job(), 1, error, 3, RETRY) == Retry(100)
+
+
+class SpeechlessError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("cannot say")
+
+
+@pytest.mark.parametrize(
+    ("error", "detail", "short"),
+    [
+        (ValueError("boom"), "ValueError: boom", "boom"),
+        (ValueError(), "ValueError: ", "ValueError"),
+        (KeyError("k"), "KeyError: 'k'", "'k'"),
+        (HandlerError(OSError("disk")), "HandlerError: disk", "disk"),
+        (ValueError("\ud800"), "ValueError: ?", "?"),
+        (
+            SpeechlessError(),
+            "SpeechlessError: (its __str__ raised RuntimeError)",
+            "(its __str__ raised RuntimeError)",
+        ),
+    ],
+)
+def test_what_is_said_of_an_error(error: Exception, detail: str, short: str) -> None:
+    assert (describe(error), brief(error)) == (detail, short)
+
+
+def test_what_is_said_has_an_end() -> None:
+    error = ValueError("ä" * 1_000_000)
+    assert len(describe(error)) == MAX_DETAIL_CHARS
+    assert brief(error) == "ä" * MAX_ERROR_CHARS

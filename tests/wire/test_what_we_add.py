@@ -1,0 +1,272 @@
+"""What we write beyond ChasquiMQ's own: it reads and writes the same queue, and is none the worse for it.
+
+Every entry of "What Chasqui adds" in docs/wire.md has its test here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from chasqui_engine import JobFailedError
+from chasqui_engine.codec import decode_failure, encode_envelope
+from tests.wire.ours import wait_for_runs
+from tests.wire.theirs import until
+
+if TYPE_CHECKING:
+    from redis.asyncio import Redis
+
+    from chasqui_engine._redis.keys import QueueKeys
+    from tests.wire.ours import Ours
+    from tests.wire.theirs import Theirs
+
+MINUTE_MS = 60_000
+
+
+async def _dead(server: Redis, keys: QueueKeys, count: int) -> bool:
+    return await server.xlen(keys.dlq) == count
+
+
+async def _empty(server: Redis, keys: QueueKeys) -> bool:
+    return await server.xlen(keys.stream) == 0
+
+
+def named(events: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
+    return [event for event in events if event["name"] == name]
+
+
+async def test_a_failure_record(ours: Ours, theirs: Theirs, server: Redis, keys: QueueKeys) -> None:
+    """They bury, show and revive as if it were not there; our waiter has its answer from it."""
+    job = await ours.add("n", {"bury": "no such address"})
+    async with ours.working(result_ttl_secs=100):
+        with pytest.raises(JobFailedError) as caught:
+            await job.wait_for_result(timeout=10)
+    assert (caught.value.reason, caught.value.attempt) == ("unrecoverable", 1)
+    record = decode_failure(await server.get(keys.failure(job.id)))
+    assert record == ("unrecoverable", "UnrecoverableError: no such address", 1)
+    assert 90 < await server.ttl(keys.failure(job.id)) <= 100
+    assert await theirs.get_job_result(job.id) is None
+    assert await theirs.replay_dlq() == 1
+    await theirs.work()
+    await until(lambda: _dead(server, keys, 1))
+    [run] = await theirs.runs()
+    assert (run[0], run[3]) == (job.id, 0)
+
+
+async def test_a_revival_of_ours_takes_the_failure_record_away(
+    ours: Ours, theirs: Theirs, server: Redis, keys: QueueKeys
+) -> None:
+    job = await ours.add("n", {"fail": "no luck", "times": 1}, attempts=1)
+    async with ours.working():
+        await until(lambda: _dead(server, keys, 1))
+    assert await server.exists(keys.failure(job.id)) == 1
+    assert await ours.replay_dlq() == 1
+    assert await server.exists(keys.failure(job.id)) == 0
+    await theirs.work(store_results=True)
+    assert [run[3] for run in await theirs.wait_for_runs(1)] == [0]
+
+
+async def test_ids_of_immediate_adds_are_taken_too(ours: Ours, theirs: Theirs, server: Redis, keys: QueueKeys) -> None:
+    """An id that we put on the stream is one they do not delay again; it is the mark they look for themselves."""
+    for queue in (ours, ours):
+        await queue.add("n", 1, job_id="id")
+    assert await server.xlen(keys.stream) == 1
+    assert await server.get(keys.taken("id")) == b"1"
+    assert 3590 < await server.ttl(keys.taken("id")) <= 3600
+    await theirs.add("n", 2, job_id="id", delay_ms=MINUTE_MS)
+    assert await server.exists(keys.delayed, keys.delayed_index("id")) == 0
+    await theirs.work()
+    [run] = await theirs.wait_for_runs(1)
+    assert run[:3] == ["id", "n", 1]
+
+
+async def test_what_they_delayed_is_not_added_for_now(
+    ours: Ours, theirs: Theirs, server: Redis, keys: QueueKeys
+) -> None:
+    await theirs.add("n", 1, job_id="id", delay_ms=MINUTE_MS)
+    await ours.add("n", 2, job_id="id")
+    assert (await server.xlen(keys.stream), await server.zcard(keys.delayed)) == (0, 1)
+    assert await theirs.cancel_delayed("id") is True
+    await ours.add("n", 2, job_id="id")
+    assert await server.xlen(keys.stream) == 1
+
+
+async def test_an_event_for_a_delayed_add(ours: Ours, theirs: Theirs, server: Redis, keys: QueueKeys) -> None:
+    """In the form that their subscriber knows, though their producer never tells it."""
+    await ours.add("late", 1, job_id="ours", delay_ms=MINUTE_MS)
+    await theirs.add("late", 1, job_id="theirs", delay_ms=MINUTE_MS)
+    await theirs.listen()
+    [event] = await theirs.wait_for_event("delayed")
+    assert (event["job_id"], event["job_name"], event["fields"]["delay_ms"]) == ("ours", "late", MINUTE_MS)
+    assert await theirs.cancel_delayed("ours") is True
+
+
+async def test_what_a_job_died_of(ours: Ours, theirs: Theirs, server: Redis, keys: QueueKeys) -> None:
+    """`detail` says it for every reason; they show it and revive the job with its limits."""
+    await theirs.add("n", {"fail": "no luck"}, attempts=2, backoff=1)
+    await theirs.add("n", {"bury": "no such address"})
+    async with ours.working():
+        await until(lambda: _dead(server, keys, 2))
+    letters = await theirs.peek_dlq()
+    details = {letter["reason"]: letter["detail"] for letter in letters}
+    assert details == {
+        "retries_exhausted": "ValueError: no luck",
+        "unrecoverable": "UnrecoverableError: no such address",
+    }
+    assert await theirs.replay_dlq() == 2
+    await theirs.work()
+    await until(lambda: _dead(server, keys, 2))
+    assert sorted(run[3] for run in await theirs.runs()) == [0, 0, 1]
+
+
+async def test_the_name_of_what_could_not_be_read(ours: Ours, theirs: Theirs, server: Redis, keys: QueueKeys) -> None:
+    await server.xadd(keys.stream, {"d": b"\xc1", "n": "mail"})
+    async with ours.working(), ours.listening() as heard:
+        await until(lambda: named(heard, "dlq"))
+    [letter] = await theirs.peek_dlq()
+    assert (letter["name"], letter["reason"], letter["payload"]) == ("mail", "decode_failed", b"\xc1")
+    assert letter["detail"]
+    assert await theirs.replay_dlq() == 0
+
+
+async def test_a_failure_before_the_handler_ran_is_told(
+    ours: Ours, theirs: Theirs, server: Redis, keys: QueueKeys
+) -> None:
+    """Where they tell `dlq` only, we tell `failed` before it, without a duration."""
+    await server.xadd(keys.stream, {"d": encode_envelope("id", b"\xc1", 1), "n": "mail"})
+    await theirs.listen()
+    async with ours.working():
+        heard = await theirs.wait_for_event("dlq")
+    story = [event for event in heard if event["name"] in ("failed", "dlq")]
+    assert [(event["name"], event["job_id"], event["job_name"]) for event in story] == [
+        ("failed", "id", "mail"),
+        ("dlq", "id", "mail"),
+    ]
+    assert story[0]["fields"].keys() == {"ts", "attempt", "reason"}
+    assert [event["fields"]["attempt"] for event in story] == [0, 0]
+
+
+async def test_a_result_of_nothing(ours: Ours, theirs: Theirs, server: Redis, keys: QueueKeys) -> None:
+    """Stored as nil: their reader says None, as for no result; our waiter returns at once."""
+    job = await ours.add("n", {"value": None})
+    async with ours.working(store_results=True):
+        assert await job.wait_for_result(timeout=10) is None
+    assert await server.get(keys.result(job.id)) == b"\xc0"
+    assert await theirs.get_job_result(job.id) is None
+    assert await theirs.get_job_result_bulk([job.id, "none"]) == [None, None]
+
+
+async def test_waiting_of_a_promoted_job_has_its_name_and_comes_first(ours: Ours, theirs: Theirs) -> None:
+    await theirs.add("late", 1, job_id="id", delay_ms=50)
+    await theirs.listen()
+    async with ours.working():
+        heard = await theirs.wait_for_event("completed")
+    story = [(event["name"], event["job_name"]) for event in heard if event["job_id"] == "id"]
+    assert story == [("waiting", "late"), ("active", "late"), ("completed", "late")]
+
+
+async def test_drained_is_told_when_the_last_job_ends(
+    ours: Ours, theirs: Theirs, server: Redis, keys: QueueKeys
+) -> None:
+    """Once, with the end that empties the stream, and in its place; never while a job of theirs is still there."""
+    jobs = [{"name": "n", "data": {"sleep": 0.02 * n}} for n in range(5)]
+    await theirs.add_bulk(jobs)
+    await theirs.listen()
+    async with ours.working():
+        await theirs.wait_for_event("drained")
+        await ours.add_bulk(jobs)  # all at once, where theirs could be seen one by one
+        heard = await theirs.wait_for_event("drained", 2)
+    names = [event["name"] for event in heard if event["name"] in ("completed", "drained")]
+    assert names == (["completed"] * 5 + ["drained"]) * 2
+
+
+async def test_what_is_handed_back_is_theirs_at_once(
+    ours: Ours, theirs: Theirs, server: Redis, keys: QueueKeys
+) -> None:
+    """A job that did not end before the deadline goes back under a new stream id, as it was."""
+    await theirs.add("n", {"sleep": 1, "value": 1}, job_id="id")
+    [(entry_id, fields)] = await server.xrange(keys.stream)
+    async with ours.working(shutdown_deadline_secs=0.05) as runs:
+        await wait_for_runs(runs, 1)
+    [(new_id, same_fields)] = await server.xrange(keys.stream)
+    assert new_id != entry_id
+    assert same_fields == fields
+    await theirs.work()
+    [run] = await theirs.wait_for_runs(1)
+    assert run[:4] == ["id", "n", {"sleep": 1, "value": 1}, 0]
+
+
+async def test_a_worker_that_leaves_is_gone_from_the_group(
+    ours: Ours, theirs: Theirs, server: Redis, keys: QueueKeys
+) -> None:
+    async with ours.working(consumer_id="ours") as runs:
+        await theirs.add("n", "for us")
+        await wait_for_runs(runs, 1)
+        await theirs.work(consumer_id="theirs")
+        await until(lambda: _consumers(server, keys, {b"ours", b"theirs"}))
+    assert await _consumers(server, keys, {b"theirs"})
+    await ours.add("n", "for them")
+    await until(lambda: _ran(theirs, "for them"))
+
+
+async def _consumers(server: Redis, keys: QueueKeys, names: set[bytes]) -> bool:
+    return {consumer["name"] for consumer in await server.xinfo_consumers(keys.stream, "default")} == names
+
+
+async def _ran(theirs: Theirs, data: Any) -> bool:
+    return any(run[2] == data for run in await theirs.runs())
+
+
+async def test_a_job_that_runs_long_is_not_taken_by_them(
+    ours: Ours, theirs: Theirs, server: Redis, keys: QueueKeys
+) -> None:
+    """The heartbeat is an XCLAIM to oneself: their worker, which claims after 200 ms, finds nothing to claim."""
+    async with ours.working(claim_min_idle_ms=200) as runs:
+        await theirs.add("n", {"sleep": 1.0, "value": 1})
+        await wait_for_runs(runs, 1)
+        await theirs.work(claim_min_idle_ms=200)
+        await until(lambda: _empty(server, keys))
+    assert len(runs) == 1
+    assert await theirs.runs() == []
+
+
+async def test_further_fields_of_an_entry_do_not_disturb_either(
+    ours: Ours, theirs: Theirs, server: Redis, keys: QueueKeys
+) -> None:
+    """Trailing fields are how an entry may grow; the array inside may not: theirs refuses a longer envelope."""
+    for n in range(20):
+        await server.xadd(keys.stream, {"d": encode_envelope(f"id-{n}", b"\xc0", 1), "n": "n", "new": "field"})
+    await theirs.work()
+    async with ours.working() as runs:
+
+        async def all_ran() -> bool:
+            return len(runs) + len(await theirs.runs()) == 20
+
+        await until(all_ran)
+    assert await server.xlen(keys.dlq) == 0
+
+
+async def test_keys_that_they_do_not_know(ours: Ours, theirs: Theirs, server: Redis, keys: QueueKeys) -> None:
+    """After a life of every kind there are no keys but those that docs/wire.md names."""
+    await asyncio.gather(
+        ours.add("n", 1, job_id="good"),
+        ours.add("n", {"fail": "no luck"}, attempts=1, job_id="bad"),
+        ours.add("n", 1, job_id="late", delay_ms=MINUTE_MS),
+    )
+    async with ours.working(store_results=True):
+        await until(lambda: _dead(server, keys, 1))
+        await until(lambda: _empty(server, keys))
+        locked = {key.decode().removeprefix(keys.prefix) async for key in server.scan_iter(f"{keys.prefix}:*lock")}
+    assert locked == {":promoter:lock"}
+    kept = {key.decode().removeprefix(keys.prefix) async for key in server.scan_iter(f"{keys.prefix}:*")}
+    assert kept == {
+        *(":stream", ":events", ":dlq", ":delayed"),
+        *(":dlid:good", ":dlid:bad", ":dlid:late", ":didx:late"),
+        *(":result:good", ":failure:bad"),
+    }
+    assert await theirs.replay_dlq() == 1
+    await theirs.work(store_results=True, max_attempts=2)
+    [run] = await theirs.wait_for_runs(1)
+    assert run[0] == "bad"
