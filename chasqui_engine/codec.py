@@ -165,8 +165,8 @@ def _decode_retry(fields: Any) -> JobRetryOverride | None:
     try:
         spec = None if backoff is None else BackoffSpec(str(backoff[0]), *backoff[1:_BACKOFF_FIELDS])
         return JobRetryOverride(max_attempts, spec)
-    except (TypeError, ValueError) as err:
-        raise DecodeError(f"an envelope's retry is out of range: {err}") from err
+    except Exception as err:  # anything may stand where a number should, nested too deep even to be shown
+        raise DecodeError(f"an envelope's retry is out of range: {err or type(err).__name__}") from err
 
 
 def _shape(value: Any) -> str:

@@ -164,6 +164,8 @@ class ConsumerConfig:
     scheduler: SchedulerConfig = field(default_factory=SchedulerConfig)
     store_results: bool = False
     result_ttl_secs: int = 3600
+    max_result_bytes: int = 16 * 1024 * 1024
+    """What a stored result may take; a handler that returns more has failed for good."""
     time_limit_secs: TimeLimit = None
     """Longest a handler may run: for every job, or by a function of the job; None is no limit."""
     run_plain_in: RunPlainIn = "thread"
@@ -176,6 +178,7 @@ class ConsumerConfig:
         check_queue_name(self.consumer_id, "ConsumerConfig.consumer_id")
         _check_whole(self, 1, "batch", "block_ms", "claim_min_idle_ms", "concurrency", "max_attempts")
         _check_whole(self, 1, "max_payload_bytes", "dlq_max_stream_len", "events_max_stream_len", "result_ttl_secs")
+        _check_whole(self, 1, "max_result_bytes")
         _check_whole(self, 1, "delayed_poll_interval_ms", "delayed_max_stream_len", "delayed_lock_ttl_secs")
         carried = ("ack_batch", "retry_inflight", "dlq_inflight", "delayed_promote_batch")
         _check_whole(self, 1, *carried, most=_MOST_PER_CALL)

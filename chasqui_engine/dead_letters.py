@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from chasqui_engine._redis import records
@@ -49,6 +50,15 @@ async def replay(link: Link, keys: QueueKeys, limit: int) -> Replayed:
     if unreadable:
         _log.warning("%d dead letters of %s cannot be read and stay where they are", unreadable, keys.queue)
     return Replayed(moved=moved, unreadable=unreadable)
+
+
+async def replay_these(link: Link, keys: QueueKeys, entries: Sequence[DlqEntry]) -> Replayed:
+    """Moves these dead letters back to the stream with a fresh attempt count."""
+    moved = 0
+    jobs = [job for job in map(_revived, entries) if job is not None]
+    for start in range(0, len(jobs), _PAGE):
+        moved += await records.replay_dead(link, keys, jobs[start : start + _PAGE])
+    return Replayed(moved=moved, unreadable=len(entries) - len(jobs))
 
 
 def _revived(entry: DlqEntry) -> tuple[str, bytes, str, str] | None:

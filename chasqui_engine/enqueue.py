@@ -45,6 +45,8 @@ class Enqueuer:
         self._keys = keys
         self._config = config
         self._encoder = JobEncoder()
+        self.added = 0
+        """Jobs written so far; those whose id was taken are not among them."""
 
     async def now(self, additions: Sequence[Addition], created_at_ms: int | None = None) -> list[JobId]:
         """Adds jobs to the stream. What cannot be encoded is found before anything is written."""
@@ -112,6 +114,7 @@ class Enqueuer:
                 taken_ttl_s=config.dedup_ttl_secs,
                 to_come=to_come,
             )
+            self.added += added
             begun = begun or added > 0
 
     async def _write_later(self, jobs: Sequence[tuple[int, _Encoded]], *, relative: bool) -> None:
@@ -122,7 +125,7 @@ class Enqueuer:
             for moment, (job_id, envelope, options) in jobs
         ]
         for chunk in _chunks(rows):
-            await adding.schedule(
+            self.added += await adding.schedule(
                 self._link,
                 self._keys,
                 chunk,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import json
+from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from chasqui_engine.backoff import BackoffSpec
 from chasqui_engine.clock import now_ms
-from chasqui_engine.errors import ConfigError
+from chasqui_engine.errors import ConfigError, EncodeError
 from chasqui_engine.ids import mint_id
 from chasqui_engine.names import check_job_id, check_job_name
 
@@ -17,9 +18,27 @@ JobId = str
 
 ResultWaiter = Callable[[JobId, float], Awaitable[Any]]
 
+ProgressTeller = Callable[[JobId, str, str], None]
+"""Takes a job's id, its name, and how far it is, as JSON."""
+
 DEFAULT_WAIT_S = 30.0
 _MOST_ATTEMPTS = 2**32 - 1
 """What the counter of runs can hold on the wire."""
+_PROGRESS_CHARS = 4000
+"""Of a progress, as JSON: every subscriber reads it."""
+
+
+class _Told:
+    """Lets `update_progress` be awaited, or not: there is nothing to wait for."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[None, None, None]:
+        return
+        yield
+
+
+_TOLD = _Told()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +73,7 @@ class Job:
     retry: JobRetryOverride | None = None
     name: str = ""
     _wait: ResultWaiter | None = field(default=None, repr=False, compare=False)
+    _tell: ProgressTeller | None = field(default=None, repr=False, compare=False)
 
     @staticmethod
     def new(payload: Any, *, name: str = "", retry: JobRetryOverride | None = None) -> Job:
@@ -81,6 +101,23 @@ class Job:
     def attempts_made(self) -> int:
         """Runs already made; the same as `attempt`."""
         return self.attempt
+
+    def update_progress(self, progress: Any) -> Awaitable[None]:
+        """Says how far the handler is, to whoever follows the queue's events: a number, or anything JSON can hold.
+
+        From plain handlers as well as from `async` ones, where it may be awaited. It returns at once and never fails
+        because of the server: like every event, it is lost rather than hold up a job.
+        """
+        if self._tell is None:
+            raise RuntimeError("update_progress needs a job that a handler was given, not one that a queue returned")
+        try:
+            text = json.dumps(progress, allow_nan=False, separators=(",", ":"))
+        except (TypeError, ValueError, RecursionError) as err:
+            raise EncodeError(f"a progress must be something JSON can hold: {err}") from err
+        if len(text) > _PROGRESS_CHARS:
+            raise EncodeError(f"a progress takes up to {_PROGRESS_CHARS} characters as JSON, got {len(text)}")
+        self._tell(self.id, self.name, text)
+        return _TOLD
 
     async def wait_for_result(self, *, timeout: float = DEFAULT_WAIT_S, poll_interval: float = 0.1) -> Any:
         """What the handler returned, as soon as it is there.

@@ -6,18 +6,20 @@ import uuid
 from collections.abc import Sequence
 from typing import Any, Self
 
-from chasqui_engine import dead_letters, repeatables
-from chasqui_engine._redis import adding, records
+from chasqui_engine import dead_letters, delayed, repeatables, snapshot
+from chasqui_engine._redis import adding, inspecting, records
 from chasqui_engine._redis.connection import Link
 from chasqui_engine._redis.connector import A_MOMENT_S, FOR_EVER, Connector
 from chasqui_engine._redis.endpoints import FetchCredentials
 from chasqui_engine.config import ProducerConfig
+from chasqui_engine.delayed import DelayedJob
 from chasqui_engine.enqueue import PLAIN, Addition, Enqueuer, Moment
 from chasqui_engine.errors import ConfigError, ShutdownError
 from chasqui_engine.job import AddOptions, DlqEntry, JobId
 from chasqui_engine.names import check_job_id
 from chasqui_engine.repeat import RepeatableMeta, RepeatableSpec
 from chasqui_engine.results import ResultHub
+from chasqui_engine.snapshot import JobInfo, QueueCounts, QueueSnapshot
 from chasqui_engine.times import Delay, When, delay_ms, when_ms
 
 
@@ -27,6 +29,7 @@ class Producer:
     def __init__(self, connector: Connector, link: Link, config: ProducerConfig) -> None:
         self._connector = connector
         self._link = link
+        self._config = config
         self._keys = connector.keys
         self._enqueuer = Enqueuer(link, connector.keys, config)
         self._hub: ResultHub | None = None
@@ -64,6 +67,11 @@ class Producer:
     def dlq_key(self) -> str:
         """Key of the stream of dead letters."""
         return self._keys.dlq
+
+    @property
+    def added(self) -> int:
+        """Jobs that this producer has written so far; those whose id was taken are not among them."""
+        return self._enqueuer.added
 
     # --- now ---
 
@@ -151,6 +159,46 @@ class Producer:
             check_job_id(job_id)
         return await adding.cancel(self._open_link(), self._keys, job_ids)
 
+    async def list_delayed(self, limit: int = 100, *, start: int = 0) -> list[DelayedJob]:
+        """Delayed jobs, the next to run first."""
+        start, limit = _checked_limit(start, "start"), _checked_limit(limit)
+        return await delayed.list_next(self._open_link(), self._keys, start=start, limit=limit)
+
+    async def run_delayed_now(self, job_id: JobId) -> bool:
+        """Lets a delayed job run now; True if it was still delayed."""
+        return await delayed.run_now(self._open_link(), self._keys, self._config, check_job_id(job_id))
+
+    async def reschedule_delayed(self, job_id: JobId, when: When) -> bool:
+        """Gives a delayed job another time; True if it was still delayed."""
+        at_ms = when_ms(when)
+        return await delayed.reschedule(self._open_link(), self._keys, self._config, check_job_id(job_id), at_ms)
+
+    # --- how the queue stands ---
+
+    async def pause(self) -> bool:
+        """Lets workers take no more jobs until `resume`; what runs, runs on. True if it was not paused before."""
+        return await inspecting.set_paused(self._open_link(), self._keys, True)
+
+    async def resume(self) -> bool:
+        """Ends a pause; True if there was one."""
+        return await inspecting.set_paused(self._open_link(), self._keys, False)
+
+    async def is_paused(self) -> bool:
+        """Whether the queue is paused."""
+        return await inspecting.is_paused(self._open_link(), self._keys)
+
+    async def counts(self, *, group: str = "default") -> QueueCounts:
+        """How many jobs are where, all at one moment."""
+        return await snapshot.counts(self._open_link(), self._keys, group)
+
+    async def snapshot(self, *, group: str = "default") -> QueueSnapshot:
+        """Counts, workers and throughput."""
+        return await snapshot.take(self._open_link(), self._keys, group)
+
+    async def get_job(self, job_id: JobId, *, group: str = "default") -> JobInfo:
+        """Where a job is, and what happened to it so far; see `JobInfo`."""
+        return await snapshot.find_job(self._open_link(), self._keys, group, check_job_id(job_id))
+
     # --- dead letters, repeatables, results ---
 
     async def peek_dlq(self, limit: int = 20) -> list[DlqEntry]:
@@ -160,6 +208,18 @@ class Producer:
     async def replay_dlq(self, limit: int = 100) -> int:
         """Moves up to `limit` dead letters back to the stream, attempts reset; returns how many."""
         return (await dead_letters.replay(self._open_link(), self._keys, _checked_limit(limit))).moved
+
+    async def replay_dead(self, entries: Sequence[DlqEntry]) -> int:
+        """Moves these dead letters back to the stream, attempts reset; returns how many were still there to move."""
+        return (await dead_letters.replay_these(self._open_link(), self._keys, entries)).moved
+
+    async def delete_dead(self, dlq_ids: Sequence[str]) -> int:
+        """Deletes dead letters for good; returns how many were still there."""
+        return await inspecting.delete_dead(self._open_link(), self._keys, dlq_ids) if dlq_ids else 0
+
+    async def page_dlq(self, after: str | None, limit: int = 500) -> list[DlqEntry]:
+        """Up to `limit` dead letters after the one of that id, None for the first; oldest first."""
+        return await records.peek_dead(self._open_link(), self._keys, count=_checked_limit(limit), after=after)
 
     async def upsert_repeatable(self, spec: RepeatableSpec) -> str:
         """Stores a repeatable spec; returns its key."""
@@ -212,7 +272,7 @@ class Producer:
         return self._link
 
 
-def _checked_limit(limit: int) -> int:
+def _checked_limit(limit: int, field: str = "limit") -> int:
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
-        raise ConfigError(f"limit must be a whole number from 0 up, got {limit!r}")
+        raise ConfigError(f"{field} must be a whole number from 0 up, got {limit!r}")
     return limit

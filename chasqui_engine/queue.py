@@ -30,6 +30,7 @@ from chasqui_engine.options import (
 from chasqui_engine.producer import Producer
 from chasqui_engine.repeat import RepeatableMeta, RepeatableSpec
 from chasqui_engine.repeatables import encode_checked
+from chasqui_engine.snapshot import JobInfo, QueueCounts
 
 _NAME_AND_DATA = frozenset({"name", "data"})
 _BULK_OPTIONS = _NAME_AND_DATA | {"delay_ms", "delay", "attempts", "backoff", "job_id", "repeat", "missed_fires"}
@@ -154,9 +155,7 @@ class Queue:
         added = map(_added, ids, additions, always(created_at_ms), always(producer.wait_for_result))
         if len(once) == len(jobs):
             return list(added)
-        return [
-            next(added) if item.get("repeat") is None else await _upserted(producer, next(specs)) for item in jobs
-        ]
+        return [next(added) if item.get("repeat") is None else await _upserted(producer, next(specs)) for item in jobs]
 
     async def cancel_delayed(self, job_id: JobId) -> bool:
         """Takes a delayed job back; True if it was still delayed, and now never runs."""
@@ -220,6 +219,26 @@ class Queue:
     async def wait_for_result(self, job_id: JobId, *, timeout: float = 30.0) -> Any:
         """`Job.wait_for_result` for a job of which only the id is known."""
         return await (await self._producer()).wait_for_result(job_id, timeout)
+
+    async def pause(self) -> bool:
+        """Lets workers take no more jobs until `resume`; what runs, runs on. True if it was not paused before."""
+        return await (await self._producer()).pause()
+
+    async def resume(self) -> bool:
+        """Ends a pause; True if there was one."""
+        return await (await self._producer()).resume()
+
+    async def is_paused(self) -> bool:
+        """Whether the queue is paused."""
+        return await (await self._producer()).is_paused()
+
+    async def counts(self, *, group: str = "default") -> QueueCounts:
+        """How many jobs wait, run, are delayed or dead, all at one moment."""
+        return await (await self._producer()).counts(group=group)
+
+    async def get_job(self, job_id: JobId, *, group: str = "default") -> JobInfo:
+        """Where a job is: its state, its runs, its last error; see `JobInfo`."""
+        return await (await self._producer()).get_job(job_id, group=group)
 
     async def close(self) -> None:
         """Closes the connections of this event loop. What was added stays added."""

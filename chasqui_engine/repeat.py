@@ -224,7 +224,9 @@ def first_fire_ms(spec: RepeatableSpec, now_ms: int) -> int:
     return first
 
 
-def plan_fires(spec: RepeatableSpec, next_fire_ms: int, fired: int, now_ms: int) -> FirePlan:
+def plan_fires(
+    spec: RepeatableSpec, next_fire_ms: int, fired: int, now_ms: int, at_most: int | None = None
+) -> FirePlan:
     """What to fire at `now_ms` of a spec that is due at `next_fire_ms` and has fired `fired` times before.
 
     - Nothing is due: nothing is fired.
@@ -232,6 +234,7 @@ def plan_fires(spec: RepeatableSpec, next_fire_ms: int, fired: int, now_ms: int)
     - More than one has passed: `skip` fires none of them, `fire-once` the oldest, `fire-all` the oldest `max_catchup`.
       The rest is dropped, and the next fire is the first one after now.
     - `limit` counts every job, and cuts the list short; when it is reached, there is no next fire.
+    - `at_most`, where given, cuts it short as well: what is made up for has to fit somewhere.
     - `end_before_ms` ends the spec when its next fire would be later. It does not hold back what is made up for.
     """
     if next_fire_ms > now_ms:
@@ -244,6 +247,8 @@ def plan_fires(spec: RepeatableSpec, next_fire_ms: int, fired: int, now_ms: int)
         following = _next_after_now_ms(spec, next_fire_ms, now_ms)
     if spec.limit is not None:
         wanted = max(0, min(wanted, spec.limit - fired))
+    if at_most is not None:
+        wanted = min(wanted, at_most)
     fires = _due(spec, next_fire_ms, now_ms, wanted)
     fired += len(fires)
     finished = (

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +31,7 @@ _LOOK_BACK_MS = 2000
 """How far back the subscription begins: the job may have ended while its adder came to wait."""
 _REMEMBERED_S = 30.0
 _MOST_REMEMBERED = 50_000
+_COUNT = re.compile(r"[0-9]{1,10}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +140,7 @@ class ResultHub:
             waited.last_error = fields.get("reason")
         elif kind == "dlq":
             attempt = fields.get("attempt", "0")
-            waited.dead = fields.get("reason", ""), int(attempt) if attempt.isdigit() else 0
+            waited.dead = fields.get("reason", ""), int(attempt) if _COUNT.fullmatch(attempt) else 0
         if kind in ("completed", "dlq"):
             self._ended.add(job_id)
             self._look.set()

@@ -21,6 +21,11 @@ _log = logging.getLogger("chasqui")
 _UNREADABLE_PAUSE_MS = 3_600_000
 """A spec that cannot be read is looked at again after this; a newer engine may have written it."""
 
+_ROUND_BYTES = 16 * 1024 * 1024
+"""What the jobs of one round may weigh: a spec can ask for more fires to be made up for than any memory holds."""
+_LEAST_BYTES = 256
+"""What a fire is taken to weigh at least."""
+
 Fire = tuple[str, float, int | None, str, list[bytes]]
 
 
@@ -40,26 +45,40 @@ class Scheduling:
 
     async def _tick(self) -> float:
         now_ms = await records.server_now_ms(self._link)
-        listed = await records.list_specs(self._link, self._keys, count=self._config.batch)
-        due = [spec for spec in listed if spec[1] <= now_ms]
-        fires = [self._plan(key, at_ms, data, fired, now_ms) for key, at_ms, data, fired in due]
+        due = await records.list_specs(self._link, self._keys, count=self._config.batch, due_by_ms=now_ms)
+        fires = self._plans(due, now_ms)
         replies = await records.fire(self._link, self._keys, fires)
         refused = [reply for reply in replies if isinstance(reply, Exception)]
         if refused:
             _log.warning("%d repeatables of %s did not fire: %s; trying on", len(refused), self._keys.queue, refused[0])
-        if len(due) == self._config.batch and len(refused) < len(due):
+        full = len(due) == self._config.batch or len(fires) < len(due)
+        if full and len(refused) < len(fires):
             return 0
         tick_s = self._config.tick_interval_ms / 1000
-        upcoming = [at_ms for _key, at_ms, _data, _fired in listed[len(due) :]]
-        upcoming += [next_ms for _key, _at_ms, next_ms, _name, _envelopes in fires if next_ms is not None]
-        return min(tick_s, max(0.001, (min(upcoming) - now_ms) / 1000)) if upcoming and not refused else tick_s
+        # What fires before the next tick fires on time, not at the tick after it.
+        upcoming_ms = await records.next_fire_after(self._link, self._keys, now_ms)
+        if refused or upcoming_ms is None:
+            return tick_s
+        return min(tick_s, max(0.001, (upcoming_ms - now_ms) / 1000))
 
-    def _plan(self, key: str, at_ms: float, data: bytes | None, fired: int, now_ms: int) -> Fire:
+    def _plans(self, due: list[tuple[str, float, bytes | None, int]], now_ms: int) -> list[Fire]:
+        """As many of them as one round can carry."""
+        fires: list[Fire] = []
+        room = _ROUND_BYTES
+        for key, at_ms, data, fired in due:
+            weight = max(len(data or b""), _LEAST_BYTES)
+            fires.append(self._plan(key, at_ms, data, fired, now_ms, max(1, room // weight)))
+            room -= weight * len(fires[-1][-1])
+            if room <= 0:
+                break
+        return fires
+
+    def _plan(self, key: str, at_ms: float, data: bytes | None, fired: int, now_ms: int, at_most: int) -> Fire:
         if data is None:
             return key, at_ms, None, "", []
         try:
             spec = decode_spec(data)
-            plan = plan_fires(spec, int(at_ms), fired, now_ms)
+            plan = plan_fires(spec, int(at_ms), fired, now_ms, at_most)
         except Exception as err:  # noqa: BLE001 - whatever is wrong with one spec must not keep the others from firing
             _log.warning("repeatable %r of %s cannot be read, and does not fire: %s", key, self._keys.queue, err)
             return key, at_ms, now_ms + _UNREADABLE_PAUSE_MS, "", []

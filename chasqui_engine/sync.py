@@ -12,6 +12,7 @@ from chasqui_engine.errors import ShutdownError
 from chasqui_engine.job import Job, JobId
 from chasqui_engine.queue import Queue
 from chasqui_engine.repeat import RepeatableMeta
+from chasqui_engine.snapshot import JobInfo, QueueCounts
 from chasqui_engine.supervise import cancel_and_wait
 
 T = TypeVar("T")
@@ -86,6 +87,26 @@ class SyncQueue:
         """`Job.wait_for_result`, for a job or its id."""
         job_id = job.id if isinstance(job, Job) else job
         return self._run(self._queue.wait_for_result(job_id, timeout=timeout))
+
+    def pause(self) -> bool:
+        """`Queue.pause`."""
+        return self._run(self._queue.pause())
+
+    def resume(self) -> bool:
+        """`Queue.resume`."""
+        return self._run(self._queue.resume())
+
+    def is_paused(self) -> bool:
+        """`Queue.is_paused`."""
+        return self._run(self._queue.is_paused())
+
+    def counts(self, *, group: str = "default") -> QueueCounts:
+        """`Queue.counts`."""
+        return self._run(self._queue.counts(group=group))
+
+    def get_job(self, job_id: JobId, *, group: str = "default") -> JobInfo:
+        """`Queue.get_job`."""
+        return self._run(self._queue.get_job(job_id, group=group))
 
     def close(self) -> None:
         """Closes the connections and ends the thread. Calls that still wait get a `ShutdownError`."""

@@ -20,6 +20,7 @@ _PROMOTE = scripts.load("promote", on_full_server=True)
 
 _IDS_PER_CALL = 500
 _SCAN_PAGE = 1000
+_FURTHEST_MS = 2.0**53
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +129,12 @@ async def _cancel_by_scan(link: Link, keys: QueueKeys, job_ids: Sequence[str]) -
 async def due(link: Link, keys: QueueKeys, limit: int) -> Due:
     """What should be promoted now."""
     now_ms, depth, oldest, members = await link.run(_DUE, [keys.delayed], [limit])
-    return Due(now_ms, depth, int(float(oldest)) if oldest else None, members)
+    return Due(now_ms, depth, _whole_ms(float(oldest)) if oldest else None, members)
+
+
+def _whole_ms(score: float) -> int:
+    """A score as milliseconds; one without end is as far away as any can be."""
+    return int(max(0.0, min(score, _FURTHEST_MS)))
 
 
 async def promote(

@@ -32,8 +32,10 @@ REPLY_TIMEOUT_S = 15.0
 _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 1.0
 # The server did not run the command: it belongs elsewhere, or this is not the moment. Always safe to send again.
-_NOT_NOW = ("MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "READONLY", "LOADING", "MASTERDOWN", "BUSY ")
-_NOT_NOW += ("NOREPLICAS", "MISCONF")
+_NOT_NOW = (
+    *("MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "READONLY", "LOADING", "MASTERDOWN"),
+    *("BUSY ", "NOREPLICAS", "MISCONF"),
+)
 
 _log = logging.getLogger("chasqui")
 
@@ -173,7 +175,9 @@ class Link:
             return []
         return await self._exchange(b"".join(packed), len(packed), True, REPLY_TIMEOUT_S)
 
-    async def run(self, script: Script, keys: Sequence[str], args: Sequence[Argument], *, resend: bool = True) -> Reply:
+    async def run(
+        self, script: Script, keys: Sequence[Argument], args: Sequence[Argument], *, resend: bool = True
+    ) -> Reply:
         """A script by its hash; a server that does not know it yet is given the text."""
         if self._wire is None:
             await self._live_wire(self._patience_s)
@@ -186,7 +190,9 @@ class Link:
                 raise
         return await self.call("EVAL", script.source(flags), *rest, resend=resend)
 
-    async def run_many(self, script: Script, calls: Sequence[tuple[Sequence[str], Sequence[Argument]]]) -> list[Reply]:
+    async def run_many(
+        self, script: Script, calls: Sequence[tuple[Sequence[Argument], Sequence[Argument]]]
+    ) -> list[Reply]:
         """One script many times in one write, each call safe to run twice; a refused one as its error."""
         if self._wire is None:
             await self._live_wire(self._patience_s)

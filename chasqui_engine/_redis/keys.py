@@ -12,6 +12,7 @@ class QueueKeys:
         "delayed",
         "dlq",
         "events",
+        "paused",
         "prefix",
         "promoter_lock",
         "queue",
@@ -28,6 +29,7 @@ class QueueKeys:
         self.dlq = f"{self.prefix}:dlq"
         self.events = f"{self.prefix}:events"
         self.repeat = f"{self.prefix}:repeat"
+        self.paused = f"{self.prefix}:paused"
         self.promoter_lock = f"{self.prefix}:promoter:lock"
         self.scheduler_lock = f"{self.prefix}:scheduler:lock"
 

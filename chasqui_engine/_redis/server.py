@@ -15,7 +15,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError as ClientConnectionError
 from redis.exceptions import RedisError as ClientError
 
-from chasqui_engine._redis.urls import Place, UrlParts, scheme_of, split_url
+from chasqui_engine._redis.urls import ENCODE_HINT, Place, UrlParts, scheme_of, split_url
 from chasqui_engine.errors import ConfigError
 
 Credentials = tuple[str | None, str | None]
@@ -44,8 +44,9 @@ class Server:
         self.address = self._options.get("path") or f"{self._options['host']}:{self._options['port']}"
         try:
             self._connection_class(**self._options)
-        except (TypeError, ValueError, ClientError) as err:
-            raise ConfigError(f"redis_url has an option that the redis client does not take: {err}") from err
+        except (TypeError, ValueError, ClientError):
+            # What the client says quotes the option, and that may be the rest of a password with an & in it.
+            raise ConfigError(f"redis_url has an option that the redis client does not take; {ENCODE_HINT}") from None
 
     async def open(self, client_name: str) -> AbstractConnection:
         if "path" in self._options:

@@ -12,6 +12,7 @@ from chasqui_engine._redis.keys import QueueKeys
 
 _JOIN = scripts.load("join", on_full_server=True)
 _ACTIVE = scripts.load("active", on_full_server=True)
+_PROGRESS = scripts.load("progress", on_full_server=True)
 _ACK = scripts.load("ack", on_full_server=True)
 _RETRY = scripts.load("retry", on_full_server=True)
 _BURY = scripts.load("bury", on_full_server=True)
@@ -25,7 +26,7 @@ _PAGE = 500
 class Delivery:
     """One entry of the stream in a worker's hands."""
 
-    __slots__ = ("deliveries", "entry_id", "envelope", "lost", "name", "read_at")
+    __slots__ = ("deliveries", "entry_id", "envelope", "held_at", "lost", "name", "read_at")
 
     def __init__(self, entry_id: bytes, envelope: bytes | None, name: str, deliveries: int, read_at: float) -> None:
         self.entry_id = entry_id
@@ -35,7 +36,9 @@ class Delivery:
         self.deliveries = deliveries
         """How often it was given to a worker before this time."""
         self.read_at = read_at
-        """Monotonic seconds when it became ours."""
+        """Monotonic seconds when it was asked for: it became ours then, or later."""
+        self.held_at = float("inf")
+        """Monotonic seconds since when heartbeats cover it."""
         self.lost = False
         """Another worker has it now."""
 
@@ -140,6 +143,14 @@ async def tell_active(link: Link, keys: QueueKeys, jobs: Sequence[tuple[str, str
     for job in jobs:
         args += job
     await link.run(_ACTIVE, [keys.events], args, resend=False)
+
+
+async def tell_progress(link: Link, keys: QueueKeys, jobs: Sequence[tuple[str, str, str]], *, events_max: int) -> None:
+    """Says how far (id, name, progress) are."""
+    args: list[Argument] = [events_max]
+    for job in jobs:
+        args += job
+    await link.run(_PROGRESS, [keys.events], args, resend=False)
 
 
 async def ack(link: Link, who: Membership, done: Sequence[Done], *, events_max: int, result_ttl_s: int) -> list[bytes]:

@@ -15,7 +15,7 @@ SCHEMES = (
 )
 _HOST = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]+]|[^\s:\[\]]*)(?::(?P<port>\d{1,5}))?")
 _HIGHEST_PORT = 65535
-_ENCODE_HINT = "write / ? # @ : in a user name or password as %2F %3F %23 %40 %3A"
+ENCODE_HINT = "write / ? # @ : & in a user name or password as %2F %3F %23 %40 %3A %26"
 
 
 class Place(NamedTuple):
@@ -36,6 +36,10 @@ class UrlParts(NamedTuple):
     path: str
     """Without the slashes around it."""
     query: str
+
+    def __repr__(self) -> str:
+        # Shown by whatever prints the variables of a traceback; a query may hold a password as well.
+        return f"UrlParts({self.scheme}, {', '.join(map(str, self.places))})"
 
     def at(self, place: Place, path: str = "", query: str = "") -> str:
         """The URL of one server with the same login."""
@@ -75,12 +79,12 @@ def split_url(url: str, default_port: int) -> UrlParts:
     try:
         parts = urlsplit(url)
     except ValueError:
-        raise ConfigError(f"redis_url is malformed; {_ENCODE_HINT}") from None
+        raise ConfigError(f"redis_url is malformed; {ENCODE_HINT}") from None
     login, at, hosts = parts.netloc.rpartition("@")
     # Such a character in a password ends the host's part of a URL early, and what is left looks like another host.
     stray = parts.scheme != "unix" and not at and "@" in parts.path + parts.query
     if parts.fragment or stray:
-        raise ConfigError(f"redis_url has a # or @ where none can be; {_ENCODE_HINT}")
+        raise ConfigError(f"redis_url has a # or @ where none can be; {ENCODE_HINT}")
     places = tuple(_place(host, default_port) for host in hosts.split(","))
     return UrlParts(parts.scheme.partition("+")[0], login + at, places, parts.path.strip("/"), parts.query)
 
@@ -89,5 +93,5 @@ def _place(text: str, default_port: int) -> Place:
     found = _HOST.fullmatch(text)
     port = int(found["port"] or default_port) if found else 0
     if not found or not 0 < port <= _HIGHEST_PORT:
-        raise ConfigError(f"redis_url has a host or port that is malformed; {_ENCODE_HINT}")
+        raise ConfigError(f"redis_url has a host or port that is malformed; {ENCODE_HINT}")
     return Place(found["name"].strip("[]") or "localhost", port)

@@ -29,6 +29,8 @@ _log = logging.getLogger("chasqui")
 
 _LEASE_SHARE = 0.5
 """Of claim_min_idle: heartbeats come every third of it, so an entry confirmed within half of it is surely ours."""
+_LONGEST_LEASE_S = 0.1
+"""The buffer holds about as much work: what waits longer is asked for before it starts."""
 _LAST_WORDS_S = 2.0
 """For what is left to write after the deadline."""
 
@@ -51,7 +53,7 @@ class Consumer:
         """Runs jobs until `shutdown` is set, then lets the running ones end within the deadline."""
         connector = self._connector()
         try:
-            running = _Running(connector, self._connector(), handler, self._config)
+            running = _Running(connector, self._connector(), handler, self._config, shutdown)
             await running.start()
             await running.until(shutdown)
         finally:
@@ -64,13 +66,15 @@ class Consumer:
 class _Running:
     """One run of a consumer."""
 
-    def __init__(self, connector: Connector, heart: Connector, handler: Handler, config: ConsumerConfig) -> None:
+    def __init__(
+        self, connector: Connector, heart: Connector, handler: Handler, config: ConsumerConfig, shutdown: asyncio.Event
+    ) -> None:
         self._config = config
         self._reads = connector.link(FOR_EVER)
         self._commands = commands = connector.link(FOR_EVER)
         self._who = who = Membership(connector.keys, config.group, config.consumer_id)
-        self._held = held = Held(config.claim_min_idle_ms / 1000 * _LEASE_SHARE)
-        self._buffer = buffer = Buffer()
+        self._held = held = Held(min(config.claim_min_idle_ms / 1000 * _LEASE_SHARE, _LONGEST_LEASE_S))
+        self._buffer = buffer = Buffer(shutdown)
         self._handlers = Handlers(handler, config)
         sink = guard(config.metrics)
         self._endings = Endings(commands, who, config, held, buffer, sink)

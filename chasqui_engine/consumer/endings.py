@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import threading
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -43,6 +45,8 @@ class Endings:
         """Gets an exception when an ending cannot be written, for a reason that waiting does not mend."""
         fail, idle_s = self._fail, config.ack_idle_ms / 1000
         self._started: Batcher[tuple[str, str, int]] = Batcher(self._tell_started, fail, most=_ACTIVE_BATCH)
+        self._progress: Batcher[tuple[str, str, str]] = Batcher(self._tell_progress, fail, most=_ACTIVE_BATCH)
+        self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
         self._acks: Batcher[Done] = Batcher(self._ack, fail, most=config.ack_batch, idle_s=idle_s)
         self.ack = self._acks.add
         """Takes a job that ran well; one call less on the hottest path."""
@@ -53,6 +57,17 @@ class Endings:
         """A handler is about to run."""
         if self._events_max:
             self._started.add((job_id, name, attempt))
+
+    def progress(self, job_id: str, name: str, progress: str) -> None:
+        """A handler, in whatever thread, says how far it is."""
+        if not self._events_max:
+            return
+        if threading.get_ident() == self._thread:
+            self._progress.add((job_id, name, progress))
+            return
+        # A loop that is closed has nobody left to tell.
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._progress.add, (job_id, name, progress))
 
     def retry(self, failed: Failed) -> None:
         """It is to run again."""
@@ -69,16 +84,18 @@ class Endings:
 
     async def drain(self) -> None:
         """Waits until every ending so far is written."""
-        await asyncio.gather(self._started.drain(), self._acks.drain(), self._retries.drain(), self._burials.drain())
+        told = self._started.drain(), self._progress.drain()
+        await asyncio.gather(*told, self._acks.drain(), self._retries.drain(), self._burials.drain())
 
     def _fail(self, error: BaseException) -> None:
         if not self.failure.done():
             self.failure.set_exception(error)
 
     async def _after_started(self) -> None:
-        """Lets the `active` of a job leave before its end does."""
+        """Lets the `active` of a job, and its progress, leave before its end does."""
         if self._events_max:
             self._started.start()
+            self._progress.start()
             await asyncio.sleep(0)
 
     async def _tell_started(self, jobs: list[tuple[str, str, int]]) -> None:
@@ -86,6 +103,14 @@ class Endings:
             await taking.tell_active(self._link, self._who.keys, jobs, events_max=self._events_max)
         except ChasquiError as err:
             _log.info("%d 'active' events of %s were not told: %s", len(jobs), self._who.keys.queue, err)
+
+    async def _tell_progress(self, jobs: list[tuple[str, str, str]]) -> None:
+        self._started.start()
+        await asyncio.sleep(0)
+        try:
+            await taking.tell_progress(self._link, self._who.keys, jobs, events_max=self._events_max)
+        except ChasquiError as err:
+            _log.info("%d 'progress' events of %s were not told: %s", len(jobs), self._who.keys.queue, err)
 
     async def _ack(self, done: list[Done]) -> None:
         await self._after_started()

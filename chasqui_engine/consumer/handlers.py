@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 from chasqui_engine.config import ConsumerConfig, TimeLimit
@@ -15,6 +17,8 @@ from chasqui_engine.job import Job
 
 Handler = Callable[[Job], Any]
 """A function of a job: `async def`, or plain."""
+
+_log = logging.getLogger("chasqui")
 
 Run = Callable[[Job], Awaitable[Any]]
 
@@ -63,7 +67,8 @@ class Handlers:
     async def _run_in_process(self, job: Job) -> Any:
         assert self._processes is not None
         try:
-            return await self._processes.run(job)
+            # What tells its progress is bound to this process.
+            return await self._processes.run(replace(job, _tell=_untold))
         except ProcessDiedError as err:
             raise HandlerPanicError(str(err)) from err
 
@@ -73,6 +78,10 @@ class Handlers:
             self._threads.close()
         if self._processes is not None:
             self._processes.close()
+
+
+def _untold(job_id: str, name: str, progress: str) -> None:
+    _log.info("job %s (%s) is at %s; progress is not told from a handler's process", job_id, name, progress)
 
 
 def _limited(run: Run, limit: TimeLimit) -> Run:

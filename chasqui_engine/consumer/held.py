@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Iterable
 
 from chasqui_engine._redis.taking import Delivery
+from chasqui_engine.clock import monotonic
 
 
 class Held:
@@ -25,6 +26,9 @@ class Held:
         fresh = [delivery for delivery in deliveries if delivery.entry_id not in self._entries]
         for delivery in fresh:
             self._entries[delivery.entry_id] = delivery
+        now = monotonic()
+        for delivery in fresh:
+            delivery.held_at = now
         return fresh
 
     def release(self, delivery: Delivery) -> None:
@@ -44,13 +48,16 @@ class Held:
 
     def certain(self, delivery: Delivery, now: float) -> bool:
         """Whether the entry is surely still ours, without asking: nobody can have claimed it in so short a time."""
-        return now - max(delivery.read_at, self._kept_at) < self._lease_s
+        kept_at = self._kept_at
+        # A heartbeat says nothing of entries that came after it, and those may have lain in the socket for long.
+        return now - (kept_at if kept_at >= delivery.held_at else delivery.read_at) < self._lease_s
 
 
 class Buffer:
-    """Entries that wait for a free worker task."""
+    """Entries that wait for a free worker task; after the signal to stop, none is given out."""
 
-    def __init__(self) -> None:
+    def __init__(self, stop: asyncio.Event) -> None:
+        self._stop = stop
         self._entries: deque[Delivery] = deque()
         self._idle: deque[asyncio.Future[None]] = deque()
         self._room = asyncio.Event()
@@ -58,6 +65,11 @@ class Buffer:
 
     def __len__(self) -> int:
         return len(self._entries)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether nothing may start any more."""
+        return self._closed or self._stop.is_set()
 
     @property
     def idle(self) -> int:
@@ -74,7 +86,8 @@ class Buffer:
 
     def take(self) -> Delivery | None:
         """The next entry, None when there is none."""
-        if not self._entries:
+        # Looked at for every job: handlers that never wait give nobody else the chance to close this buffer.
+        if not self._entries or self._stop.is_set():
             return None
         delivery = self._entries.popleft()
         self._room.set()
@@ -82,8 +95,8 @@ class Buffer:
 
     async def wait(self) -> bool:
         """Waits until there may be something to take; False when there never will be."""
-        while not self._entries:
-            if self._closed:
+        while not self._entries or self.stopped:
+            if self.stopped:
                 return False
             woken = asyncio.get_running_loop().create_future()
             self._idle.append(woken)
@@ -106,11 +119,16 @@ class Buffer:
         """Makes whoever waits for room look again."""
         self._room.set()
 
+    def empty(self) -> list[Delivery]:
+        """Takes everything out."""
+        left = list(self._entries)
+        self._entries.clear()
+        return left
+
     def close(self) -> list[Delivery]:
         """Lets no more be taken; returns what was left."""
         self._closed = True
-        left = list(self._entries)
-        self._entries.clear()
+        left = self.empty()
         while self._idle:
             self._wake()
         return left

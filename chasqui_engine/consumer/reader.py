@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from chasqui_engine._redis import taking
+from chasqui_engine._redis import inspecting, taking
 from chasqui_engine._redis.connection import CommandError, Link
 from chasqui_engine._redis.taking import Delivery, Membership
 from chasqui_engine.clock import monotonic
@@ -14,6 +14,7 @@ from chasqui_engine.consumer.held import Buffer, Held
 from chasqui_engine.consumer.tasks import WorkerTasks
 from chasqui_engine.metrics.dispatch import SafeSink
 from chasqui_engine.sink import ReaderBatch
+from chasqui_engine.supervise import cancel_and_wait
 
 _log = logging.getLogger("chasqui")
 
@@ -25,6 +26,9 @@ _BATCHES_AHEAD = 4
 _CLAIMS_PER_IDLE = 4
 _LONGEST_CLAIM_PAUSE_S = 5.0
 _FROM_THE_START = b"0-0"
+_PAUSE_CHECK_S = 0.2
+"""How soon a pause, and its end, are noticed."""
+_STRAYS = 500
 # The stream or the group went away under a read.
 _GROUP_GONE = ("NOGROUP", "UNBLOCKED")
 
@@ -51,9 +55,55 @@ class Reader:
         self._buffer = buffer
         self._tasks = tasks
         self._sink = sink
+        self._paused = self._claiming = self._told_blind = False
 
     async def read(self) -> None:
-        """Brings new entries, until cancelled."""
+        """Brings new entries, until cancelled; none while the queue is paused."""
+        while True:
+            while await self._pause_is_set():
+                await self._let_go()
+                await asyncio.sleep(_PAUSE_CHECK_S)
+            await self._read_until_paused()
+
+    async def _read_until_paused(self) -> None:
+        # In a task of its own, so that looking for a pause costs the reads nothing and can break one that waits.
+        reading = asyncio.create_task(self._read_on(), name="chasqui-reads")
+        try:
+            while True:
+                if (await asyncio.wait({reading}, timeout=_PAUSE_CHECK_S))[0]:
+                    reading.result()
+                if await self._pause_is_set():
+                    break
+        finally:
+            await cancel_and_wait(reading)
+        _log.info("queue %s is paused; %s takes no more jobs", self._who.keys.queue, self._who.consumer)
+        # The server may be about to answer the read that was given up: to a connection that is gone it cannot.
+        self._reads.drop()
+
+    async def _pause_is_set(self) -> bool:
+        try:
+            self._paused = await inspecting.is_paused(self._commands, self._who.keys)
+        except CommandError as err:  # an ACL, say: such a worker cannot be paused, but it can work
+            if not self._told_blind:
+                self._told_blind = True
+                _log.warning("cannot see whether queue %s is paused: %s", self._who.keys.queue, err)
+            self._paused = False
+        return self._paused
+
+    async def _let_go(self) -> None:
+        """Hands back what no handler has begun: the buffer, and what a read brought that was given up."""
+        unbegun = self._buffer.empty()
+        pending = await inspecting.pending_of(self._commands, self._who, at_most=len(self._held) + _STRAYS)
+        held = set(self._held.entry_ids())
+        # What a claim is bringing is ours before it is held.
+        strays = [] if self._claiming else [entry_id for entry_id in pending if entry_id not in held]
+        to_return = [delivery.entry_id for delivery in unbegun] + strays
+        if to_return:
+            await taking.hand_back(self._commands, self._who, to_return)
+        for delivery in unbegun:
+            self._held.release(delivery)
+
+    async def _read_on(self) -> None:
         config = self._config
         while True:
             room = await self._room()
@@ -77,7 +127,7 @@ class Reader:
         pause_s = min(self._config.claim_min_idle_ms / 1000 / _CLAIMS_PER_IDLE, _LONGEST_CLAIM_PAUSE_S)
         while True:
             await asyncio.sleep(pause_s)
-            if not self._reads.capabilities.claim:
+            if not self._reads.capabilities.claim and not self._paused:
                 try:
                     await self._claim_all()
                 except CommandError as err:
@@ -89,11 +139,15 @@ class Reader:
         start = _FROM_THE_START
         while True:
             room = await self._room()
-            start, deliveries = await taking.claim(
-                self._commands, self._who, start=start, count=room, min_idle_ms=min_idle_ms, read_at=monotonic()
-            )
-            self._accept(deliveries)
-            if start == _FROM_THE_START:
+            self._claiming = True
+            try:
+                start, deliveries = await taking.claim(
+                    self._commands, self._who, start=start, count=room, min_idle_ms=min_idle_ms, read_at=monotonic()
+                )
+                self._accept(deliveries)
+            finally:
+                self._claiming = False
+            if start == _FROM_THE_START or self._paused:
                 return
 
     def _accept(self, deliveries: list[Delivery]) -> None:
@@ -102,6 +156,11 @@ class Reader:
         if self._sink.enabled:
             reclaimed = sum(1 for delivery in deliveries if delivery.deliveries)
             self._sink.reader_batch(ReaderBatch(size=len(deliveries), reclaimed=reclaimed))
+        if not self._held:
+            # No handler was there to block the loop, so they are seen the moment they became ours.
+            now = monotonic()
+            for delivery in deliveries:
+                delivery.read_at = now
         self._buffer.put(self._held.take(deliveries))
 
     async def _room(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from typing import Any
 
 from chasqui_engine._redis import taking
 from chasqui_engine._redis.connection import Link
@@ -21,10 +22,18 @@ from chasqui_engine.config import ConsumerConfig
 from chasqui_engine.consumer.endings import Endings
 from chasqui_engine.consumer.handlers import HandlerPanicError, Run
 from chasqui_engine.consumer.held import Buffer, Held
-from chasqui_engine.consumer.verdict import Bury, allowed_runs, brief, judge_failure
-from chasqui_engine.errors import DecodeError
+from chasqui_engine.consumer.verdict import (
+    MAX_DETAIL_CHARS,
+    MAX_ERROR_CHARS,
+    Bury,
+    allowed_runs,
+    brief,
+    judge_failure,
+)
+from chasqui_engine.errors import DecodeError, EncodeError
 from chasqui_engine.job import DlqReason, Job
 from chasqui_engine.metrics.dispatch import SafeSink
+from chasqui_engine.names import MAX_JOB_NAME_BYTES
 from chasqui_engine.sink import JobOutcome, JobOutcomeKind
 
 _log = logging.getLogger("chasqui")
@@ -54,8 +63,10 @@ class WorkerTasks:
         self._buffer = buffer
         self._endings = endings
         self._sink = sink
+        self._tell_progress = endings.progress
         self.mean_duration_s = 0.1
         """How long handlers take of late; starts with a guess that keeps the buffer small."""
+        self._asking: asyncio.Task[float] | None = None
 
     async def work(self) -> None:
         """One task: until the buffer is closed."""
@@ -74,12 +85,23 @@ class WorkerTasks:
 
     async def _still_ours(self, delivery: Delivery) -> bool:
         """Asks Redis, because nothing has confirmed it for long; another's entry is let go."""
-        if not delivery.lost:
-            asked_at = monotonic()
-            self._held.kept(asked_at, await taking.heartbeat(self._link, self._who, self._held.entry_ids()))
+        asked_at = float("-inf")
+        while not delivery.lost and asked_at < delivery.held_at:
+            # One question answers for everything that was held when it was asked.
+            if self._asking is None or self._asking.done():
+                self._asking = asyncio.create_task(self._ask())
+            asked_at = await asyncio.shield(self._asking)
+        if self._buffer.stopped and not delivery.lost:
+            await taking.hand_back(self._link, self._who, [delivery.entry_id])
+            delivery.lost = True
         if delivery.lost:
             self._endings.forget(delivery)
         return not delivery.lost
+
+    async def _ask(self) -> float:
+        asked_at = monotonic()
+        self._held.kept(asked_at, await taking.heartbeat(self._link, self._who, self._held.entry_ids()))
+        return asked_at
 
     def _open(self, delivery: Delivery) -> Job | None:
         """The job in an entry; None when it is one for the dead letters."""
@@ -87,9 +109,11 @@ class WorkerTasks:
         if envelope is None:
             self._reject(delivery, DlqReason.malformed("the entry has no field 'd'"))
             return None
-        if len(envelope) > self._config.max_payload_bytes:
-            limit = self._config.max_payload_bytes
-            self._reject(delivery, DlqReason.oversize_payload(f"{len(envelope)} bytes, at most {limit} are accepted"))
+        size, limit = len(envelope) + len(delivery.name), self._config.max_payload_bytes
+        if size > limit:
+            # What is written about it, several times over, is not to be as large again.
+            delivery.name = delivery.name[:MAX_JOB_NAME_BYTES]
+            self._reject(delivery, DlqReason.oversize_payload(f"{size} bytes, at most {limit} are accepted"))
             return None
         try:
             job = decode_job(envelope, delivery.name)
@@ -107,19 +131,23 @@ class WorkerTasks:
     def _reject(self, delivery: Delivery, reason: DlqReason, job_id: str | None = None, attempt: int = 0) -> None:
         """Buries an entry that no handler ran for."""
         job_id = job_id or decode_id(delivery.envelope or b"")
-        detail = reason.detail or ""
+        # It may quote the entry, which may be as long as anything.
+        detail = (reason.detail or "")[:MAX_DETAIL_CHARS]
         failure = encode_failure(reason.as_str(), detail, attempt)
-        self._endings.bury(Dead(delivery, reason.as_str(), detail, job_id, attempt, detail, None, failure))
+        self._endings.bury(
+            Dead(delivery, reason.as_str(), detail, job_id, attempt, detail[:MAX_ERROR_CHARS], None, failure)
+        )
 
     async def _handle(self, delivery: Delivery, job: Job) -> None:
         attempt = job.attempt + delivery.deliveries + 1
         self._endings.started(job.id, delivery.name, attempt)
+        job._tell = self._tell_progress
         started = monotonic()
         try:
             value = await self._run(job)
-            result = encode_payload(value) if self._config.store_results else None
+            result = self._encoded(value) if self._config.store_results else None
         except BaseException as error:  # SystemExit and its like are the handler's, not ours
-            if _is_our_own_cancellation(error):
+            if self._is_being_stopped(error):
                 raise
             self._fail(delivery, job, attempt, error, self._took_us(started))
         else:
@@ -127,6 +155,12 @@ class WorkerTasks:
             if self._sink.enabled:
                 self._tell(JobOutcomeKind.OK, attempt, duration_us, delivery.name)
             self._endings.ack(Done(delivery, job.id, attempt, duration_us, result))
+
+    def _encoded(self, value: Any) -> bytes:
+        result, limit = encode_payload(value), self._config.max_result_bytes
+        if len(result) > limit:
+            raise EncodeError(f"the result takes {len(result)} bytes, at most {limit} are stored")
+        return result
 
     def _took_us(self, started: float) -> int:
         seconds = monotonic() - started
@@ -149,11 +183,16 @@ class WorkerTasks:
         member = encode_delayed(delivery.name, envelope)
         self._endings.retry(Failed(delivery, member, verdict.backoff_ms, job.id, attempt, said, duration_us))
 
+    def _is_being_stopped(self, error: BaseException) -> bool:
+        """Whether the consumer cancels this task; a handler may raise `CancelledError`, or cancel its own task, too."""
+        task = asyncio.current_task()
+        if task is None or not isinstance(error, asyncio.CancelledError) or not task.cancelling():
+            return False
+        if self._buffer.stopped:
+            return True
+        while task.uncancel():
+            pass
+        return False
+
     def _tell(self, kind: JobOutcomeKind, attempt: int, duration_us: int, name: str) -> None:
         self._sink.job_outcome(JobOutcome(kind=kind, attempt=attempt, handler_duration_us=duration_us, name=name))
-
-
-def _is_our_own_cancellation(error: BaseException) -> bool:
-    """Whether the task itself is being cancelled, as opposed to a handler that raised `CancelledError`."""
-    task = asyncio.current_task()
-    return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0

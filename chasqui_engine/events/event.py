@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,7 +15,7 @@ class QueueEvent:
     """A transition of a job, or of the queue."""
 
     name: str
-    """"waiting", "active", "completed", "failed", "retry-scheduled", "delayed", "dlq" or "drained"."""
+    """"waiting", "active", "completed", "failed", "retry-scheduled", "delayed", "dlq", "drained" or "progress"."""
     job_id: str | None
     """None for an event of the queue itself."""
     job_name: str = ""
@@ -26,7 +27,9 @@ class QueueEvent:
     @staticmethod
     def of(entry_id: str, fields: Mapping[str, str]) -> QueueEvent:
         """The event in a stream entry; a field that does not parse stays text."""
-        rest = {key: _number(value) if key in _NUMBERS else value for key, value in fields.items()}
+        rest: dict[str, Any] = {key: _number(value) if key in _NUMBERS else value for key, value in fields.items()}
+        if "progress" in rest:
+            rest["progress"] = _json(rest["progress"])
         return QueueEvent(
             name=str(rest.pop("e", "")),
             job_id=str(rest.pop("id", "")) or None,
@@ -34,6 +37,13 @@ class QueueEvent:
             fields=rest,
             entry_id=entry_id,
         )
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
 def _number(text: str) -> int | str:

@@ -24,9 +24,19 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     # 2: services
     ("leader", "supervise", "results", "events.*", "metrics.*"),
     # 3: roles
-    ("producer", "enqueue", "dead_letters", "repeatables", "snapshot", "promoter", "scheduler", "consumer.*"),
+    (
+        "producer",
+        "enqueue",
+        "dead_letters",
+        "repeatables",
+        "snapshot",
+        "delayed",
+        "promoter",
+        "scheduler",
+        "consumer.*",
+    ),
     # 4: what people type, and the edges
-    ("", "queue", "options", "worker", "sync", "cli.*", "dashboard.*", "spark.*", "demo"),
+    ("", "queue", "options", "worker", "sync", "registry", "cli.*", "dashboard.*", "spark.*", "demo"),
 )
 
 # What only one place may know: the imported package → the modules that may import it.

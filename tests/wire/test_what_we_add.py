@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from chasqui_engine import JobFailedError
+from chasqui_engine import Consumer, ConsumerConfig, Job, JobFailedError
 from chasqui_engine.codec import decode_failure, encode_envelope
-from tests.wire.ours import wait_for_runs
+from tests.wire.ours import served, wait_for_runs
 from tests.wire.theirs import until
 
 if TYPE_CHECKING:
@@ -230,6 +230,38 @@ async def test_a_job_that_runs_long_is_not_taken_by_them(
         await until(lambda: _empty(server, keys))
     assert len(runs) == 1
     assert await theirs.runs() == []
+
+
+async def test_a_pause_is_ours_alone(ours: Ours, theirs: Theirs, server: Redis, keys: QueueKeys) -> None:
+    """Their workers do not look at the key; whatever they do with the queue, it stays until we resume."""
+    await ours.pause()
+    assert await server.get(keys.paused) == b"1"
+    assert await server.ttl(keys.paused) == -1
+    async with ours.working() as runs:
+        await theirs.add("n", 1)
+        await asyncio.sleep(0.5)
+        assert runs == []
+        await theirs.work()
+        await theirs.wait_for_runs(1)
+        assert runs == []
+    assert await server.exists(keys.paused) == 1
+    assert await ours.resume()
+
+
+async def test_an_event_of_progress(ours: Ours, theirs: Theirs, redis86_url: str) -> None:
+    """Their subscriber hears it like any other, and everything after it."""
+
+    async def handler(job: Job) -> None:
+        await job.update_progress({"done": 5})
+
+    await theirs.listen()
+    await theirs.add("mail", 1)
+    config = ConsumerConfig(queue_name=ours.name, block_ms=50, run_scheduler=False)
+    async with served(Consumer(redis86_url, config).run, handler):
+        heard = await theirs.wait_for_event("completed")
+    [event] = named(heard, "progress")
+    assert (event["job_name"], event["fields"]["progress"]) == ("mail", '{"done":5}')
+    assert [one["name"] for one in heard if one["job_id"]] == ["active", "progress", "completed"]
 
 
 async def test_further_fields_of_an_entry_do_not_disturb_either(

@@ -166,11 +166,11 @@ async def test_a_stolen_job_that_failed_is_neither_retried_nor_buried_by_us(
     assert [key async for key in raw.scan_iter(f"{keys.prefix}:failure:*")] == []
 
 
-async def test_a_huge_result_is_stored(redis_url: str, raw: Redis, queue_name: str) -> None:
+async def test_a_huge_result_is_stored_where_that_is_asked_for(redis_url: str, raw: Redis, queue_name: str) -> None:
     async def handler(job: Job) -> bytes:
         return bytes(20_000_000)
 
-    async with consuming(redis_url, queue_name, handler, store_results=True):
+    async with consuming(redis_url, queue_name, handler, store_results=True, max_result_bytes=30_000_000):
         (job_id,) = await add(redis_url, queue_name, 1)
         await until(lambda: stream_is_empty(raw, queue_name))
     key = QueueKeys(queue_name).result(job_id)

@@ -130,7 +130,7 @@ async def test_entries_that_no_handler_can_be_given(redis_url: str, raw: Redis, 
     ]
     assert [letter["d"] for letter in letters] == [b"", b"\xc1garbage", large, msgpack.packb([1, 2])]
     assert letters[0]["detail"] == b"the entry has no field 'd'"
-    assert letters[2]["detail"] == f"{len(large)} bytes, at most 1000 are accepted".encode()
+    assert letters[2]["detail"] == f"{len(large) + len('large')} bytes, at most 1000 are accepted".encode()
     told = [event for event in await events_of(raw, queue_name) if event["e"] != "drained"]
     assert [(event["e"], event["attempt"]) for event in told] == [("failed", "0"), ("dlq", "0")] * 4
     assert not any("duration_us" in event for event in told)
@@ -197,3 +197,19 @@ async def test_a_result_that_nobody_wants_may_be_anything(redis_url: str, raw: R
         await add(redis_url, queue_name, 1)
         await until(lambda: stream_is_empty(raw, queue_name))
     assert await dead_letters_of(raw, queue_name) == []
+
+
+async def test_a_result_that_is_too_large_buries_with_its_size(redis_url: str, raw: Redis, queue_name: str) -> None:
+    """At the limit it is stored, a byte above it is not, and running again would not help."""
+
+    async def handler(job: Job) -> bytes:
+        return bytes(job.payload)
+
+    async with consuming(redis_url, queue_name, handler, store_results=True, max_result_bytes=202):
+        (fits, _) = await add(redis_url, queue_name, 200, 201)
+        await until(lambda: dead_letters_of(raw, queue_name))
+        await until(lambda: stream_is_empty(raw, queue_name))
+    assert await raw.strlen(QueueKeys(queue_name).result(fits)) == 202
+    (letter,) = await dead_letters_of(raw, queue_name)
+    assert letter["reason"] == b"unrecoverable"
+    assert b"the result takes 203 bytes, at most 202 are stored" in letter["detail"]

@@ -225,7 +225,6 @@ async def test_waiting_for_a_cancelled_task_is_a_failure_of_the_job(
     assert await _outcomes(redis_url, raw, queue_name, handler, 1, 2) == ["panic", "panic"]
 
 
-@pytest.mark.xfail(strict=True, reason="its cancellation is taken for the consumer's, which ends")
 async def test_a_handler_that_cancels_its_own_task_harms_only_itself(
     redis_url: str, raw: Redis, queue_name: str
 ) -> None:

@@ -127,7 +127,6 @@ async def test_a_heartbeat_that_fails_goes_on(redis_url: str, raw: Redis, queue_
     assert entry["time_since_delivered"] < CLAIM_MS
 
 
-@pytest.mark.xfail(strict=True, reason="a heartbeat is taken to cover entries that came after it")
 async def test_an_entry_read_while_the_loop_was_blocked_runs_once(redis_url: str, raw: Redis, queue_name: str) -> None:
     """A read's reply lies in the socket while a handler blocks the loop: nothing has kept it alive meanwhile.
 

@@ -50,7 +50,7 @@ async def test_the_attempt_goes_up_until_it_succeeds(redis_url: str, raw: Redis,
     assert await dead_letters_of(raw, queue_name) == []
 
 
-@pytest.mark.parametrize(("own", "queue_wide", "runs"), [(2, 5, 2), (5, 2, 5), (None, 3, 3), (1, 3, 1), (0, 3, 1)])
+@pytest.mark.parametrize(("own", "queue_wide", "runs"), [(2, 5, 2), (5, 2, 5), (None, 3, 3), (1, 3, 1), (0, 3, 0)])
 async def test_the_jobs_own_limit_counts_before_the_workers(
     redis_url: str, raw: Redis, queue_name: str, own: int | None, queue_wide: int, runs: int
 ) -> None:
@@ -61,7 +61,7 @@ async def test_the_jobs_own_limit_counts_before_the_workers(
             await producer.add_with_options("x", AddOptions(retry=override))
         await until(lambda: dead_letters_of(raw, queue_name))
     assert len(handler.jobs) == runs
-    assert {job.retry for job in handler.jobs} == {override}
+    assert all(job.retry == override for job in handler.jobs)
 
 
 async def test_backoff_counts_by_the_servers_clock(redis_url: str, raw: Redis, queue_name: str) -> None:

@@ -125,13 +125,13 @@ async def test_the_context_manager_closes(redis_url: str, queue_name: str) -> No
     await asyncio.wait_for(run, 5)
 
 
-async def test_no_server_is_said_at_once(queue_name: str) -> None:
+async def test_no_server_is_said_soon(queue_name: str) -> None:
     worker = Worker(queue_name, Recorder(), redis_url="redis://:secret@127.0.0.1:1", **SETTINGS)
     began = monotonic()
     with pytest.raises(RedisError, match=r"127\.0\.0\.1:1") as caught:
         await worker.run()
     assert "secret" not in str(caught.value)
-    assert monotonic() - began < 5
+    assert monotonic() - began < 10
     assert not worker.is_running
 
 

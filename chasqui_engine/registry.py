@@ -1,0 +1,105 @@
+"""Handlers by job name: `@handler("send-email")` on each function, and the module's name to `chasqui worker`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from chasqui_engine.consumer import Handler, check_handler
+from chasqui_engine.consumer.threads import DaemonThreads
+from chasqui_engine.errors import ConfigError, HandlerError
+from chasqui_engine.job import Job
+from chasqui_engine.names import check_job_name
+
+H = TypeVar("H", bound=Handler)
+
+
+class HandlerRegistry:
+    """Which function runs the jobs of which name. `async` and plain functions may stand side by side."""
+
+    def __init__(self) -> None:
+        self._handlers: dict[str, Handler] = {}
+        self._for_others: Handler | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """The job names that have a handler of their own."""
+        return sorted(self._handlers)
+
+    def handler(self, *names: str) -> Callable[[H], H]:
+        """Makes a function the handler of jobs of these names; without a name, of all that have none of their own."""
+        if any(callable(name) for name in names):
+            raise ConfigError('write @handler("name"), or @handler() for every name that has no handler of its own')
+
+        def register(function: H) -> H:
+            check_handler(function)
+            if not names:
+                if self._for_others is not None:
+                    raise ConfigError("there is a handler for all other names already")
+                self._for_others = function
+            for name in names:
+                if check_job_name(name) in self._handlers:
+                    raise ConfigError(f"there is a handler for {name!r} already")
+                self._handlers[name] = function
+            return function
+
+        return register
+
+    def dispatcher(self) -> Handler:
+        """One handler for a worker, that passes each job to the one registered for its name."""
+        functions = [*self._handlers.values(), *([self._for_others] if self._for_others else [])]
+        if not functions:
+            raise ConfigError('no handler is registered: write @handler("name") on a function of the module')
+        if not any(map(_is_async, functions)):
+            return _PlainDispatch(dict(self._handlers), self._for_others)
+        return _AsyncDispatch(dict(self._handlers), self._for_others)
+
+
+class _Dispatch:
+    """Finds the function for a job."""
+
+    def __init__(self, handlers: Mapping[str, Handler], for_others: Handler | None) -> None:
+        self._handlers = handlers
+        self._for_others = for_others
+
+    def _choose(self, job: Job) -> Handler:
+        found = self._handlers.get(job.name, self._for_others)
+        if found is None:
+            # Retried, not buried at once: a worker of a newer release may know the name.
+            raise HandlerError(f"no handler for jobs named {job.name!r}; there are {', '.join(sorted(self._handlers))}")
+        return found
+
+
+class _PlainDispatch(_Dispatch):
+    """Of plain functions only: the worker decides where they run, in threads or in processes."""
+
+    def __call__(self, job: Job) -> Any:
+        return self._choose(job)(job)
+
+
+class _AsyncDispatch(_Dispatch):
+    """Of `async` functions, and of plain ones among them, which run in threads."""
+
+    def __init__(self, handlers: Mapping[str, Handler], for_others: Handler | None) -> None:
+        super().__init__(handlers, for_others)
+        self._threads: DaemonThreads | None = None
+
+    async def __call__(self, job: Job) -> Any:
+        function = self._choose(job)
+        if _is_async(function):
+            return await function(job)
+        if self._threads is None:
+            self._threads = DaemonThreads()
+        value = await self._threads.run(function, job)
+        return await value if inspect.isawaitable(value) else value
+
+
+def _is_async(function: Handler) -> bool:
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+
+
+registry = HandlerRegistry()
+"""The registry that `handler` fills, and `chasqui worker` uses."""
+
+handler = registry.handler

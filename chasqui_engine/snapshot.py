@@ -1,0 +1,288 @@
+"""What a queue looks like now: its counts, its workers, how fast it goes, and where one job is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from chasqui_engine._redis import inspecting, records
+from chasqui_engine._redis.connection import Link
+from chasqui_engine._redis.inspecting import Entry, Standing
+from chasqui_engine._redis.keys import QueueKeys
+from chasqui_engine.codec import decode_delayed, decode_failure, decode_job
+from chasqui_engine.errors import DecodeError
+from chasqui_engine.events.event import QueueEvent
+from chasqui_engine.job import Job, JobId
+
+LOOKED_AT = 10_000
+"""Entries of each kind that a search for one job looks at: it must not hold up the server."""
+_EVENTS_FOR_RATE = 5_000
+_RATE_WINDOW_MS = 60_000
+
+
+class JobState(StrEnum):
+    """Where a job is."""
+
+    WAITING = "waiting"  # on the stream
+    ACTIVE = "active"  # in a worker's hands
+    DELAYED = "delayed"  # to run later, for the first time
+    COMPLETED = "completed"  # its handler has returned
+    FAILED = "failed"  # its last run failed; it waits for the next one
+    DEAD = "dead"  # in the dead letters, or it was
+    UNKNOWN = "unknown"  # nothing is known of it (any more)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueCounts:
+    """How many jobs are where, all at one moment."""
+
+    waiting: int
+    active: int
+    delayed: int
+    """Those that wait for a retry included."""
+    dead: int
+    repeatables: int
+    paused: bool
+    oldest_waiting_ms: int
+    """How long the first job that waits has been on the stream; 0 when none waits."""
+    delayed_lag_ms: int
+    """How overdue the first delayed job is; 0 when none is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobInfo:
+    """One job: where it is, and what happened to it so far."""
+
+    id: JobId
+    state: JobState
+    name: str = ""
+    attempt: int | None = None
+    """Runs begun: 0 before the first; None when nobody remembers."""
+    last_error: str | None = None
+    """What the last run that failed said."""
+    reason: str | None = None
+    """Of a dead job: `retries_exhausted`, `unrecoverable` …"""
+    payload: Any = None
+    """What the job was added with, where it is still there."""
+    created_at_ms: int | None = None
+    run_at_ms: int | None = None
+    """When it will run, if it is delayed or waits for a retry."""
+    consumer: str | None = None
+    """Who runs it, if it is active."""
+    progress: Any = None
+    """What its handler said last with `Job.update_progress`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerInfo:
+    """A worker of a group."""
+
+    name: str
+    active: int
+    idle_ms: int
+    """Since it was last heard of."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Throughput:
+    """How fast a queue goes, told from its events: those of the last minute, or fewer where they are many."""
+
+    window_ms: int
+    completed_per_s: float
+    failed_per_s: float
+    dead_per_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueSnapshot:
+    """A queue at one moment."""
+
+    name: str
+    group: str
+    counts: QueueCounts
+    consumers: tuple[ConsumerInfo, ...]
+    throughput: Throughput
+
+
+async def counts(link: Link, keys: QueueKeys, group: str) -> QueueCounts:
+    """How many jobs are where."""
+    return _counts(await inspecting.standing(link, keys, group))
+
+
+def _counts(standing: Standing) -> QueueCounts:
+    now, oldest, first = standing.now_ms, standing.oldest_waiting_ms, standing.first_due_ms
+    # An entry that was deleted under a worker's hands is pending still.
+    waiting = max(0, standing.entries - standing.pending)
+    return QueueCounts(
+        waiting=waiting,
+        active=min(standing.pending, standing.entries),
+        delayed=standing.delayed,
+        dead=standing.dead,
+        repeatables=standing.repeatables,
+        paused=standing.paused,
+        oldest_waiting_ms=max(0, now - oldest) if oldest is not None and waiting else 0,
+        delayed_lag_ms=max(0, now - first) if first is not None else 0,
+    )
+
+
+async def take(link: Link, keys: QueueKeys, group: str) -> QueueSnapshot:
+    """Everything about a queue that fits on a screen."""
+    standing = await inspecting.standing(link, keys, group)
+    consumers = await inspecting.consumers(link, keys, group) or []
+    since_ms = standing.now_ms - _RATE_WINDOW_MS
+    events = await inspecting.recent_events(link, keys, since_ms, at_most=_EVENTS_FOR_RATE)
+    return QueueSnapshot(
+        name=keys.queue,
+        group=group,
+        counts=_counts(standing),
+        consumers=tuple(ConsumerInfo(name=one.name, active=one.pending, idle_ms=one.idle_ms) for one in consumers),
+        throughput=_throughput(events, standing.now_ms),
+    )
+
+
+def _throughput(events: list[tuple[int, str]], now_ms: int) -> Throughput:
+    # Cut short, they tell of less than the window.
+    window_ms = max(1, now_ms - events[-1][0]) if len(events) >= _EVENTS_FOR_RATE else _RATE_WINDOW_MS
+    told = Counter(kind for _, kind in events)
+    seconds = window_ms / 1000
+    return Throughput(
+        window_ms=window_ms,
+        completed_per_s=told["completed"] / seconds,
+        failed_per_s=told["failed"] / seconds,
+        dead_per_s=told["dlq"] / seconds,
+    )
+
+
+async def find_job(link: Link, keys: QueueKeys, group: str, job_id: JobId, looked_at: int = LOOKED_AT) -> JobInfo:
+    """Where a job is. What lies deeper than `looked_at` in a queue is found by what was told about it, if at all."""
+    found = (
+        await _on_the_stream(link, keys, group, job_id, looked_at)
+        or await _delayed(link, keys, job_id, looked_at)
+        or await _dead(link, keys, job_id, looked_at)
+        or await _ended(link, keys, job_id)
+    )
+    return await _with_history(link, keys, found or JobInfo(id=job_id, state=JobState.UNKNOWN), looked_at)
+
+
+async def _on_the_stream(link: Link, keys: QueueKeys, group: str, job_id: JobId, looked_at: int) -> JobInfo | None:
+    # What runs is at the front; what was just added, at the end.
+    for newest_first in (False, True):
+        entry = await inspecting.find_entry(
+            link, keys.stream, job_id, newest_first=newest_first, at_most=-(-looked_at // 2)
+        )
+        if entry is not None:
+            break
+    else:
+        return None
+    info = _described(job_id, JobState.WAITING, entry)
+    pending = await inspecting.pending_entry(link, keys, group, entry.entry_id)
+    if pending is None:
+        return info
+    consumer, _idle_ms, deliveries = pending
+    return replace(info, state=JobState.ACTIVE, consumer=consumer, attempt=(info.attempt or 0) + deliveries)
+
+
+async def _delayed(link: Link, keys: QueueKeys, job_id: JobId, looked_at: int) -> JobInfo | None:
+    found = await inspecting.find_delayed(link, keys, job_id, at_most=looked_at)
+    if found is None:
+        return None
+    member, run_at_ms = found
+    job = delayed_job(member)
+    if job is None:
+        return JobInfo(id=job_id, state=JobState.DELAYED, run_at_ms=run_at_ms)
+    state = JobState.FAILED if job.attempt else JobState.DELAYED
+    return replace(_of_job(job_id, state, job), run_at_ms=run_at_ms)
+
+
+async def _dead(link: Link, keys: QueueKeys, job_id: JobId, looked_at: int) -> JobInfo | None:
+    entry = await inspecting.find_entry(link, keys.dlq, job_id, newest_first=True, at_most=looked_at)
+    [record] = await records.get_failures(link, keys, [job_id])
+    if entry is None and record is None:
+        return None
+    info = JobInfo(id=job_id, state=JobState.DEAD) if entry is None else _described(job_id, JobState.DEAD, entry)
+    if entry is not None:
+        reason, detail = entry.fields.get(b"reason", b""), entry.fields.get(b"detail")
+        error = None if detail is None else detail.decode(errors="replace")
+        # The envelope is as it was before its last run.
+        info = replace(info, reason=reason.decode(errors="replace"), last_error=error, attempt=None)
+    if record is not None:
+        reason_told, error, attempt = decode_failure(record)
+        info = replace(info, reason=reason_told, last_error=error, attempt=attempt)
+    return info
+
+
+async def _ended(link: Link, keys: QueueKeys, job_id: JobId) -> JobInfo | None:
+    [result] = await records.get_results(link, keys, [job_id])
+    return None if result is None else JobInfo(id=job_id, state=JobState.COMPLETED)
+
+
+async def _with_history(link: Link, keys: QueueKeys, info: JobInfo, looked_at: int) -> JobInfo:
+    """Adds what only the events know: the last error, the progress, and how a job ended that left nothing behind."""
+    async for fields in inspecting.events_of(link, keys, info.id, at_most=looked_at):
+        event = QueueEvent.of("", fields)
+        info = _told(info, event)
+        if event.name in ("failed", "delayed") or (info.attempt == 0 and info.state is not JobState.UNKNOWN):
+            break
+    return info
+
+
+def _told(info: JobInfo, event: QueueEvent) -> JobInfo:
+    """The same job, with what one more event, older than all before, says of it."""
+    if info.state is JobState.UNKNOWN and event.name in _STATE_TOLD_BY:
+        info = replace(info, state=_STATE_TOLD_BY[event.name])
+    if not info.name:
+        info = replace(info, name=event.job_name)
+    attempt = event.fields.get("attempt")
+    if info.attempt is None and isinstance(attempt, int) and event.name in ("active", "completed", "failed", "dlq"):
+        info = replace(info, attempt=attempt)
+    if event.name == "failed" and info.last_error is None:
+        info = replace(info, last_error=str(event.fields.get("reason", "")))
+    if event.name == "dlq" and info.state is JobState.DEAD and info.reason is None:
+        info = replace(info, reason=str(event.fields.get("reason", "")))
+    if event.name == "progress" and info.progress is None:
+        info = replace(info, progress=event.fields.get("progress"))
+    return info
+
+
+# What is deeper in the queue than was looked at shows by its last event.
+_STATE_TOLD_BY = {
+    "waiting": JobState.WAITING,
+    "active": JobState.ACTIVE,
+    "progress": JobState.ACTIVE,
+    "completed": JobState.COMPLETED,
+    "failed": JobState.FAILED,
+    "retry-scheduled": JobState.FAILED,
+    "delayed": JobState.DELAYED,
+    "dlq": JobState.DEAD,
+}
+
+
+def _described(job_id: JobId, state: JobState, entry: Entry) -> JobInfo:
+    name = entry.fields.get(b"n", b"").decode(errors="replace")
+    try:
+        job = decode_job(entry.fields.get(b"d", b""), name)
+    except DecodeError:
+        return JobInfo(id=job_id, state=state, name=name)
+    return _of_job(job_id, state, job)
+
+
+def _of_job(job_id: JobId, state: JobState, job: Job) -> JobInfo:
+    return JobInfo(
+        id=job_id,
+        state=state,
+        name=job.name,
+        attempt=job.attempt,
+        payload=job.payload,
+        created_at_ms=job.created_at_ms,
+    )
+
+
+def delayed_job(member: bytes) -> Job | None:
+    """The job in a member of the delayed set; None when it cannot be read."""
+    try:
+        name, envelope = decode_delayed(member)
+        return decode_job(envelope, name)
+    except DecodeError:
+        return None

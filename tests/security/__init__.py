@@ -1,0 +1,1 @@
+"""Bad input, secrets, least privilege: what nobody should be able to do, tried."""
