@@ -5,14 +5,13 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-# What the environment is made of. Add `airflow` and `spark` here when their tests join the suite: their versions
-# are already in constraints.txt.
-EXTRAS := embedded,prometheus,otel,cli
+# What the environment is made of.
+EXTRAS := embedded,prometheus,otel,cli,airflow,spark
 
 # Arguments handed on to pytest:  make test ARGS='-k embedded -x'
 ARGS ?=
 
-PACKAGES := $(wildcard chasqui_engine chasqui_provider)
+PACKAGES := chasqui_engine chasqui_provider pyspark_chasqui
 SOURCES  := $(PACKAGES) $(wildcard tests benchmarks dags_examples)
 
 .DEFAULT_GOAL := help

@@ -1,0 +1,1 @@
+"""The hook: a connection becomes a queue."""

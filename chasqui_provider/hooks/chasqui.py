@@ -1,0 +1,73 @@
+"""The hook: turns an Airflow connection into queues."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from airflow.sdk import BaseHook
+
+from chasqui_engine import ChasquiError, Queue, SyncQueue
+from chasqui_provider.connection import CONN_TYPE, DEFAULT_CONN_ID, Settings, settings_of
+
+_PROBE_TIMEOUT_S = 10.0
+_PROBE_QUEUE = "default"
+
+
+class ChasquiHook(BaseHook):
+    """Makes queues from a connection of type `chasqui`.
+
+    Host, port, login, password and schema (the database's number) say where the server is, or an extra does:
+    `url`, `sentinel` (the service's name), `cluster`, `embedded` (a folder). See `chasqui_provider.connection`.
+    """
+
+    conn_name_attr = "chasqui_conn_id"
+    default_conn_name = DEFAULT_CONN_ID
+    conn_type = CONN_TYPE
+    hook_name = "Chasqui"
+
+    def __init__(self, chasqui_conn_id: str = DEFAULT_CONN_ID, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.chasqui_conn_id = chasqui_conn_id
+
+    def get_conn(self) -> SyncQueue:
+        """The connection's default queue."""
+        return self.get_queue()
+
+    def get_queue(self, queue_name: str | None = None) -> SyncQueue:
+        """A queue to use from blocking code; close it, or use it in a `with`."""
+        settings = self.settings()
+        return SyncQueue(settings.name_of(queue_name), redis_url=settings.url, **settings.queue_options)
+
+    async def get_async_queue(self, queue_name: str | None = None) -> Queue:
+        """A queue to use in an event loop; close it, or use it in an `async with`."""
+        settings = await self.get_settings()
+        return Queue(settings.name_of(queue_name), redis_url=settings.url, **settings.queue_options)
+
+    def settings(self) -> Settings:
+        """What the connection says."""
+        return settings_of(self.get_connection(self.chasqui_conn_id))
+
+    async def get_settings(self) -> Settings:
+        """What the connection says, asked for without blocking the event loop."""
+        return settings_of(await self.aget_connection(self.chasqui_conn_id))
+
+    def test_connection(self) -> tuple[bool, str]:
+        """Whether the server answers, and what it is; never raises."""
+        try:
+            return True, asyncio.run(_probe(self.settings()))
+        except (ChasquiError, TimeoutError) as err:
+            return False, str(err) or "no answer in time"
+        except Exception as err:  # noqa: BLE001 - the form shows whatever is wrong
+            return False, f"{type(err).__name__}: {err}"
+
+
+async def _probe(settings: Settings) -> str:
+    async with asyncio.timeout(_PROBE_TIMEOUT_S):
+        name = settings.queue_name or _PROBE_QUEUE
+        async with Queue(name, redis_url=settings.url, **settings.queue_options) as queue:
+            health = getattr(queue, "health", None)
+            if health is None:
+                await queue.peek_dlq(1)
+                return "the server answers"
+            return str(await health())

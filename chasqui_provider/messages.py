@@ -1,0 +1,195 @@
+"""Jobs on their way to Airflow: taken from a queue, handed on in batches, and ended only when Airflow has said how.
+
+A worker of the engine takes the jobs. Its handler hands each one on and then waits for the verdict, so that the
+engine's own machinery keeps the entry alive meanwhile, acks it, has it delivered again, or buries it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from chasqui_engine import ChasquiError, HandlerError, Job, UnrecoverableError, Worker
+from chasqui_provider.connection import Settings
+from chasqui_provider.values import to_json
+
+_log = logging.getLogger(__name__)
+
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 10.0
+_LAST_WORDS_S = 1.0
+"""For verdicts that were given to be written when the stream is closed."""
+
+
+class Verdict(Enum):
+    """What Airflow made of a job."""
+
+    STORED = "stored"
+    REJECTED = "rejected"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamOptions:
+    """How jobs are taken."""
+
+    group: str = "default"
+    job_names: tuple[str, ...] = ()
+    """Names that are accepted; empty for any. A job of another name is rejected."""
+    batch_size: int = 1
+    """Jobs in one event at most."""
+    linger_s: float = 0.0
+    """How long an incomplete batch waits for more."""
+    max_in_flight: int = 100
+    """Jobs that may wait for their verdict."""
+
+    def __post_init__(self) -> None:
+        for name in ("batch_size", "max_in_flight"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be from 1 up, got {getattr(self, name)}")
+        if self.batch_size > self.max_in_flight:
+            raise ValueError(f"batch_size ({self.batch_size}) must not be over max_in_flight ({self.max_in_flight})")
+        if self.linger_s < 0:
+            raise ValueError(f"linger must not be negative, got {self.linger_s}")
+
+
+class _Held:
+    """One job that waits for its verdict."""
+
+    __slots__ = ("done", "job", "verdict")
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.verdict: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
+        self.done = asyncio.Event()
+
+
+@dataclass(eq=False, slots=True)
+class Batch:
+    """Jobs that become one event."""
+
+    held: Sequence[_Held] = field(repr=False)
+    handed_on: int = 0
+    """Receivers that have passed it on to Airflow and come back for more."""
+
+    def payload(self, queue_name: str) -> dict[str, Any]:
+        """The event's payload."""
+        jobs = [
+            {
+                "id": held.job.id,
+                "name": held.job.name,
+                "payload": to_json(held.job.payload),
+                "attempt": held.job.attempt,
+                "created_at_ms": held.job.created_at_ms,
+            }
+            for held in self.held
+        ]
+        return {"queue_name": queue_name, "jobs": jobs}
+
+    def settle(self, verdict: Verdict) -> None:
+        """Tells the worker how these jobs end."""
+        for held in self.held:
+            if not held.verdict.done():
+                held.verdict.set_result(verdict)
+
+
+class JobStream:
+    """The jobs of a queue, as batches. Whatever has no verdict when it is closed is handed back to the queue."""
+
+    def __init__(self, settings: Settings, queue_name: str | None, options: StreamOptions) -> None:
+        self.queue_name = settings.name_of(queue_name)
+        self._url = settings.url
+        self._options = options
+        self._arrived: asyncio.Queue[_Held] = asyncio.Queue()
+        self._waiting: set[_Held] = set()
+        self._worker: Worker | None = None
+
+    async def batches(self) -> AsyncIterator[Batch]:
+        """Batches without end. A server that cannot be reached is waited for."""
+        running = asyncio.create_task(self._run(), name=f"chasqui-messages-{self.queue_name}")
+        try:
+            while True:
+                batch = asyncio.ensure_future(self._next_batch())
+                try:
+                    await asyncio.wait({batch, running}, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    if not batch.done():
+                        batch.cancel()
+                if running.done():
+                    running.result()
+                yield batch.result()
+        finally:
+            await self._stop(running)
+
+    async def _next_batch(self) -> Batch:
+        held = [await self._next_held()]
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._options.linger_s):
+                while len(held) < self._options.batch_size:
+                    held.append(await self._next_held())
+        return Batch(held)
+
+    async def _next_held(self) -> _Held:
+        while True:
+            held = await self._arrived.get()
+            # A worker that broke off has given its jobs back meanwhile.
+            if not held.done.is_set():
+                return held
+
+    async def _run(self) -> None:
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            self._worker = self._make_worker()
+            try:
+                await self._worker.run()
+            except ValueError:
+                raise  # a setting is wrong: waiting does not mend that
+            except ChasquiError as err:
+                _log.warning("jobs of %s: %s; trying again in %.1f s", self.queue_name, err, pause_s)
+            else:
+                return
+            await asyncio.sleep(pause_s)
+            pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+
+    def _make_worker(self) -> Worker:
+        in_flight = self._options.max_in_flight
+        return Worker(
+            self.queue_name,
+            self._hand_on,
+            redis_url=self._url,
+            group=self._options.group,
+            concurrency=in_flight,
+            read_count=in_flight,
+            shutdown_deadline_secs=0,
+        )
+
+    async def _hand_on(self, job: Job) -> None:
+        names = self._options.job_names
+        if names and job.name not in names:
+            raise UnrecoverableError(f"Airflow takes {', '.join(names)} here, not {job.name or 'jobs without a name'}")
+        held = _Held(job)
+        self._waiting.add(held)
+        self._arrived.put_nowait(held)
+        try:
+            verdict = await held.verdict
+        finally:
+            self._waiting.discard(held)
+            held.done.set()
+        if verdict is Verdict.REJECTED:
+            raise UnrecoverableError("rejected by Airflow")
+        if verdict is Verdict.FAILED:
+            raise HandlerError("Airflow did not store the event")
+
+    async def _stop(self, running: asyncio.Task[None]) -> None:
+        given = [held.done.wait() for held in self._waiting if held.verdict.done()]
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.gather(*given), _LAST_WORDS_S)
+        if self._worker is not None:
+            await self._worker.close()
+        if not (self._worker and self._worker.is_running):
+            running.cancel()
+        await asyncio.gather(running, return_exceptions=True)

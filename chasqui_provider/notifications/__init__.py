@@ -1,0 +1,1 @@
+"""Notifiers: a job for a callback."""

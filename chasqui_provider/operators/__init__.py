@@ -1,0 +1,1 @@
+"""Operators: put jobs on a queue, and manage what is on it."""

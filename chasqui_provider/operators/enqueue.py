@@ -1,0 +1,178 @@
+"""The operator that puts one job on a queue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from time import time
+from typing import Any, ClassVar
+
+from airflow.providers.common.compat.sdk import conf
+from airflow.sdk import BaseOperator
+
+from chasqui_engine import ProducerConfig
+from chasqui_provider.connection import DEFAULT_CONN_ID, Settings
+from chasqui_provider.hooks.chasqui import ChasquiHook
+from chasqui_provider.ids import task_job_id
+from chasqui_provider.links import ChasquiQueueLink
+from chasqui_provider.results import OnDead, check_on_dead, values_of, wait_now
+from chasqui_provider.triggers.result import ChasquiJobResultTrigger
+from chasqui_provider.values import as_backoff, as_delay, as_int, as_time, from_json
+
+
+def add_options(source: Any) -> dict[str, Any]:
+    """Arguments of `Queue.add` from the fields of that name, which may be rendered templates."""
+    get = source.get if isinstance(source, dict) else lambda name: getattr(source, name)
+    delay, run_at = as_delay(get("delay")), as_time(get("run_at"))
+    if delay is not None and run_at is not None:
+        raise ValueError("give delay or run_at, not both")
+    given = {
+        "delay": delay,
+        "delay_ms": run_at,
+        "attempts": as_int("attempts", get("attempts")),
+        "backoff": as_backoff(get("backoff")),
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def earliest_of_id_ms(settings: Settings) -> int:
+    """Events from before this are of an earlier run of an id: the id was free again."""
+    taken_s = settings.queue_options.get("dedup_ttl_secs") or ProducerConfig().dedup_ttl_secs
+    return int((time() - taken_s) * 1000)
+
+
+class ChasquiOperator(BaseOperator):
+    """What the operators of this package share."""
+
+    template_fields: Sequence[str] = ("queue_name",)
+    ui_color = "#f3e6d3"
+    operator_extra_links = (ChasquiQueueLink(),)
+
+    def __init__(self, *, queue_name: str | None = None, chasqui_conn_id: str = DEFAULT_CONN_ID, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.queue_name = queue_name
+        self.chasqui_conn_id = chasqui_conn_id
+
+    @property
+    def hook(self) -> ChasquiHook:
+        """The hook of the task's connection."""
+        return ChasquiHook(self.chasqui_conn_id)
+
+
+class ChasquiEnqueueOperator(ChasquiOperator):
+    """Puts one job on a queue; returns its id, or with `wait_for_result` what its handler returned.
+
+    :param job_name: the job's name.
+    :param payload: anything MessagePack can hold.
+    :param delay: run it so much later: a `timedelta` or seconds.
+    :param run_at: run it at this time.
+    :param attempts: runs in all before the job is dead; the worker's number if left out.
+    :param backoff: pause between them: milliseconds, or the fields of a `BackoffSpec`.
+    :param job_id: by default one made of dag, run, task and map index, so that a retry or a clear does not add the
+        job again.
+    :param fresh_id: ask for a new id at every run instead.
+    :param wait_for_result: wait until the job has ended.
+    :param deferrable: wait without a worker slot.
+    :param result_timeout: how long to wait at most.
+    :param on_dead: "fail" the task when the job is dead, or "return" what is known about its death.
+    :param cancel_on_kill: take the job back if it is still delayed when somebody kills the waiting task.
+    """
+
+    template_fields: Sequence[str] = (
+        *ChasquiOperator.template_fields,
+        "job_name",
+        "payload",
+        "delay",
+        "run_at",
+        "attempts",
+        "backoff",
+        "job_id",
+    )
+    template_fields_renderers: ClassVar[dict[str, str]] = {"payload": "json"}
+
+    def __init__(
+        self,
+        *,
+        job_name: str = "",
+        payload: Any = None,
+        delay: timedelta | float | str | None = None,
+        run_at: Any = None,
+        attempts: int | str | None = None,
+        backoff: Any = None,
+        job_id: str | None = None,
+        fresh_id: bool = False,
+        wait_for_result: bool = False,
+        deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
+        result_timeout: timedelta | None = None,
+        on_dead: OnDead = "fail",
+        cancel_on_kill: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.job_name = job_name
+        self.payload = payload
+        self.delay = delay
+        self.run_at = run_at
+        self.attempts = attempts
+        self.backoff = backoff
+        self.job_id = job_id
+        self.fresh_id = fresh_id
+        self.wait_for_result = wait_for_result
+        self.deferrable = deferrable
+        self.result_timeout = result_timeout
+        self.on_dead = check_on_dead(on_dead)
+        self.cancel_on_kill = cancel_on_kill
+        self._waiting_for: str | None = None
+
+    def execute(self, context: Any) -> Any:
+        """Adds the job, and waits for it if asked to."""
+        settings = self.hook.settings()
+        job_id = self._add(context)
+        if not self.wait_for_result:
+            return job_id
+        since_ms = earliest_of_id_ms(settings)
+        if self.deferrable:
+            self.defer(
+                trigger=self._trigger(job_id, since_ms), method_name="execute_complete", timeout=self.result_timeout
+            )
+        self._waiting_for = job_id
+        timeout_s = None if self.result_timeout is None else self.result_timeout.total_seconds()
+        endings = wait_now(
+            settings, self.queue_name, [job_id], timeout_s=timeout_s, on_dead=self.on_dead, since_ms=since_ms
+        )
+        return self._result({"endings": endings})
+
+    def execute_complete(self, context: Any, event: Any) -> Any:
+        """Goes on after the wait."""
+        del context
+        return self._result(event)
+
+    def on_kill(self) -> None:
+        """Takes a delayed job back, if asked to."""
+        if self.cancel_on_kill and self._waiting_for is not None:
+            with self.hook.get_queue(self.queue_name) as queue:
+                queue.cancel_delayed(self._waiting_for)
+
+    def job_payload(self) -> Any:
+        """What the job carries."""
+        return from_json(self.payload)
+
+    def _add(self, context: Any) -> str:
+        job_id = self.job_id or (None if self.fresh_id else task_job_id(context))
+        with self.hook.get_queue(self.queue_name) as queue:
+            job = queue.add(self.job_name, self.job_payload(), job_id=job_id, **add_options(self))
+        self.log.info("job %s is on %s", job.id, queue.name)
+        return job.id
+
+    def _trigger(self, job_id: str, since_ms: int) -> ChasquiJobResultTrigger:
+        return ChasquiJobResultTrigger(
+            job_ids=[job_id],
+            queue_name=self.queue_name,
+            chasqui_conn_id=self.chasqui_conn_id,
+            on_dead=self.on_dead,
+            cancel_on_kill=self.cancel_on_kill,
+            since_ms=since_ms,
+        )
+
+    def _result(self, event: Any) -> Any:
+        return values_of(event, self.on_dead)[0]

@@ -1,0 +1,153 @@
+"""The operators that manage what is on a queue: repeatable specs, delayed jobs, dead letters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from airflow.sdk import Variable
+
+from chasqui_engine import MissedFiresPolicy, RepeatPattern
+from chasqui_provider.operators.enqueue import ChasquiOperator
+from chasqui_provider.timetables.snapshot import snapshot_of, snapshot_variable
+from chasqui_provider.values import as_ids, as_int, as_time, from_json
+
+_MANY = 10_000
+
+
+class ChasquiUpsertRepeatableOperator(ChasquiOperator):
+    """Stores a repeatable spec, or replaces the one of the same name and pattern; returns its key.
+
+    :param cron: when to fire, in the zone `tz`; or
+    :param every_ms: the time from one fire to the next.
+    :param limit: how many jobs it makes in all.
+    :param start_after: it fires after this time.
+    :param end_before: it does not fire after this time.
+    :param missed_fires: what becomes of fires that nobody was there for: a `MissedFiresPolicy` or its fields.
+    """
+
+    template_fields: Sequence[str] = (
+        *ChasquiOperator.template_fields,
+        "job_name",
+        "payload",
+        "cron",
+        "tz",
+        "every_ms",
+        "limit",
+        "start_after",
+        "end_before",
+    )
+
+    def __init__(
+        self,
+        *,
+        job_name: str,
+        payload: Any = None,
+        cron: str | None = None,
+        tz: str | None = None,
+        every_ms: int | str | None = None,
+        limit: int | str | None = None,
+        start_after: Any = None,
+        end_before: Any = None,
+        missed_fires: MissedFiresPolicy | dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if (cron is None) == (every_ms is None):
+            raise ValueError("give cron or every_ms")
+        self.job_name = job_name
+        self.payload = payload
+        self.cron = cron
+        self.tz = tz
+        self.every_ms = every_ms
+        self.limit = limit
+        self.start_after = start_after
+        self.end_before = end_before
+        self.missed_fires = missed_fires
+
+    def execute(self, context: Any) -> str:
+        """Stores it."""
+        del context
+        with self.hook.get_queue(self.queue_name) as queue:
+            return queue.upsert_repeatable_job(
+                self.job_name,
+                from_json(self.payload),
+                repeat=self._pattern(),
+                limit=as_int("limit", self.limit),
+                start_after_ms=_epoch_ms(self.start_after),
+                end_before_ms=_epoch_ms(self.end_before),
+                missed_fires=self.missed_fires,
+            ).id
+
+    def _pattern(self) -> RepeatPattern:
+        if self.cron is not None:
+            return RepeatPattern.cron(self.cron, tz=self.tz)
+        return RepeatPattern.every(as_int("every_ms", self.every_ms) or 0)
+
+
+class ChasquiRemoveRepeatableOperator(ChasquiOperator):
+    """Removes a repeatable spec by its key; returns whether there was one."""
+
+    template_fields: Sequence[str] = (*ChasquiOperator.template_fields, "key")
+
+    def __init__(self, *, key: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.key = key
+
+    def execute(self, context: Any) -> bool:
+        """Removes it."""
+        del context
+        with self.hook.get_queue(self.queue_name) as queue:
+            return queue.remove_repeatable_by_key(self.key)
+
+
+class ChasquiCancelDelayedOperator(ChasquiOperator):
+    """Takes delayed jobs back; returns, by id, whether each was still delayed and now never runs."""
+
+    template_fields: Sequence[str] = (*ChasquiOperator.template_fields, "job_ids")
+
+    def __init__(self, *, job_ids: str | Sequence[str], **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.job_ids = job_ids
+
+    def execute(self, context: Any) -> dict[str, bool]:
+        """Takes them back."""
+        del context
+        with self.hook.get_queue(self.queue_name) as queue:
+            return {job_id: queue.cancel_delayed(job_id) for job_id in as_ids(self.job_ids)}
+
+
+class ChasquiReplayDlqOperator(ChasquiOperator):
+    """Gives dead jobs another life; returns how many were moved back to the stream."""
+
+    template_fields: Sequence[str] = (*ChasquiOperator.template_fields, "limit")
+
+    def __init__(self, *, limit: int | str = 100, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.limit = limit
+
+    def execute(self, context: Any) -> int:
+        """Moves them."""
+        del context
+        with self.hook.get_queue(self.queue_name) as queue:
+            return queue.replay_dlq(as_int("limit", self.limit) or 0)
+
+
+class ChasquiSnapshotRepeatablesOperator(ChasquiOperator):
+    """Keeps a queue's repeatable specs in an Airflow variable, from which `dags_from_queue` makes DAGs.
+
+    Returns the keys of the specs. When the server cannot be reached the task fails and the snapshot stays as it was.
+    """
+
+    def execute(self, context: Any) -> list[str]:
+        """Reads the specs and keeps them."""
+        del context
+        with self.hook.get_queue(self.queue_name) as queue:
+            specs = queue.get_repeatable_jobs(_MANY)
+        Variable.set(snapshot_variable(queue.name, self.chasqui_conn_id), snapshot_of(specs), serialize_json=True)
+        return [spec.key for spec in specs]
+
+
+def _epoch_ms(value: Any) -> int | None:
+    moment = as_time(value)
+    return None if moment is None else int(moment.timestamp() * 1000)

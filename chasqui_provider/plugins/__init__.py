@@ -1,0 +1,1 @@
+"""What Airflow loads as a plugin."""

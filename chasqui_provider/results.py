@@ -1,0 +1,82 @@
+"""From how jobs ended to what a task returns or raises."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from airflow.providers.common.compat.sdk import AirflowFailException
+
+from chasqui_provider.connection import Settings
+from chasqui_provider.waiting import COMPLETED, DEAD, Ending, Waits
+
+OnDead = Literal["fail", "return"]
+
+
+class JobDeadError(AirflowFailException):
+    """A job went to the dead letters. No retry of the task can help: the job's own retries are used up."""
+
+
+class ResultExpiredError(AirflowFailException):
+    """A job completed, but its result is not there (any more)."""
+
+
+class ChasquiUnavailableError(RuntimeError):
+    """The server or the connection is at fault, not the job.
+
+    Not an `AirflowException`: a resumed sensor with `soft_fail` would make a skip of it.
+    """
+
+
+def check_on_dead(on_dead: str) -> OnDead:
+    """`on_dead`, if it is one."""
+    if on_dead not in ("fail", "return"):
+        raise ValueError(f"on_dead must be 'fail' or 'return', got {on_dead!r}")
+    return on_dead  # type: ignore[return-value]
+
+
+def value_of(ending: Ending, on_dead: OnDead) -> Any:
+    """The result of a job; raises what the task is to fail with."""
+    if ending["status"] == COMPLETED:
+        return ending["result"]
+    if ending["status"] == DEAD:
+        if on_dead == "return":
+            return ending
+        detail = f": {ending['detail']}" if ending.get("detail") else ""
+        raise JobDeadError(
+            f"job {ending['job_id']} is dead after {ending['attempt']} run(s) ({ending['reason']}){detail}"
+        )
+    raise ResultExpiredError(
+        f"job {ending['job_id']} completed, but its result is not stored: it has expired, or its worker runs "
+        "without store_results=True"
+    )
+
+
+def values_of(event: Any, on_dead: OnDead) -> list[Any]:
+    """The results in a trigger's event, in the order of the ids it was given."""
+    if not isinstance(event, dict) or "endings" not in event:
+        raise ChasquiUnavailableError(str(event.get("error", event)) if isinstance(event, dict) else str(event))
+    return [value_of(ending, on_dead) for ending in event["endings"]]
+
+
+def wait_now(
+    settings: Settings,
+    queue_name: str | None,
+    job_ids: Sequence[str],
+    *,
+    timeout_s: float | None,
+    on_dead: OnDead,
+    since_ms: int = 0,
+) -> list[Ending]:
+    """How jobs end, from blocking code; raises `TimeoutError`."""
+
+    async def wait() -> list[Ending]:
+        waits = Waits(settings, queue_name)
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await waits.endings(job_ids, stop_at_death=on_dead == "fail", since_ms=since_ms)
+        finally:
+            await waits.close()
+
+    return asyncio.run(wait())

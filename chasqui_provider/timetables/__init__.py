@@ -1,0 +1,1 @@
+"""Timetables: repeatable specs as DAG schedules."""

@@ -1,0 +1,1 @@
+"""Triggers: wait without a worker slot, and wake DAGs."""

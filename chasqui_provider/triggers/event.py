@@ -1,0 +1,172 @@
+"""The trigger that follows a queue's events and wakes DAGs with them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+from airflow.triggers.base import BaseEventTrigger, TriggerEvent
+
+from chasqui_engine import QueueEvent, QueueEvents
+from chasqui_provider.connection import DEFAULT_CONN_ID
+from chasqui_provider.hooks.chasqui import ChasquiHook
+from chasqui_provider.values import to_json
+
+_STORED_AFTER_S = 5.0
+"""An event that left the trigger so long ago is in Airflow's database; only then is its place remembered."""
+
+_POSITION = "chasqui_last_event_id"
+
+
+class ChasquiEventTrigger(BaseEventTrigger):
+    """Wakes DAGs with what happens on a queue: `{"queue_name": …, "events": [{"event": "dlq", "job_id": …}, …]}`.
+
+    Resumes where it stopped, through the asset's state store; after a crash the last few seconds may be told twice.
+    Where Airflow has no such store, or several assets watch through one trigger, it begins with what is new.
+
+    :param events: names of events that count ("completed", "failed", "dlq" …); empty for all.
+    :param job_names: names of jobs that count; empty for all.
+    :param job_id_prefix: what a job's id must begin with.
+    :param batch_size: events told together at most; Airflow makes one run of several that come within a blink.
+    :param linger: seconds to wait for more before telling an incomplete batch.
+    :param from_start: at the very first start, begin with the oldest event that is kept, instead of what is new.
+    """
+
+    def __init__(
+        self,
+        queue_name: str | None = None,
+        chasqui_conn_id: str = DEFAULT_CONN_ID,
+        events: Sequence[str] = (),
+        job_names: Sequence[str] = (),
+        job_id_prefix: str = "",
+        batch_size: int = 100,
+        linger: float = 0.2,
+        from_start: bool = False,
+    ) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        if batch_size < 1:
+            raise ValueError(f"batch_size must be from 1 up, got {batch_size}")
+        self.queue_name = queue_name
+        self.chasqui_conn_id = chasqui_conn_id
+        self.events = tuple(events)
+        self.job_names = tuple(job_names)
+        self.job_id_prefix = job_id_prefix
+        self.batch_size = batch_size
+        self.linger = linger
+        self.from_start = from_start
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """What the trigger is made from again in the triggerer."""
+        return (
+            "chasqui_provider.triggers.chasqui.ChasquiEventTrigger",
+            {
+                "queue_name": self.queue_name,
+                "chasqui_conn_id": self.chasqui_conn_id,
+                "events": list(self.events),
+                "job_names": list(self.job_names),
+                "job_id_prefix": self.job_id_prefix,
+                "batch_size": self.batch_size,
+                "linger": self.linger,
+                "from_start": self.from_start,
+            },
+        )
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Follows the events; breaks of the connection are ridden out."""
+        settings = await ChasquiHook(self.chasqui_conn_id).get_settings()
+        name = settings.name_of(self.queue_name)
+        place = _Place(getattr(self, "asset_state_store", None))
+        begin = await place.load() or ("0" if self.from_start else f"{int(time.time() * 1000)}-0")
+        await place.save(begin)
+        events = QueueEvents(name, redis_url=settings.url, last_event_id=begin)
+        arrived: asyncio.Queue[QueueEvent] = asyncio.Queue(maxsize=10 * self.batch_size)
+        tasks = [asyncio.create_task(_pump(events, arrived)), asyncio.create_task(place.keep())]
+        try:
+            while True:
+                batch = await self._next_batch(arrived, tasks[0])
+                wanted = [_told(event) for event in batch if self._wants(event)]
+                if wanted:
+                    yield TriggerEvent({"queue_name": name, "events": wanted})
+                place.passed(batch[-1].entry_id)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await events.close()
+
+    async def _next_batch(self, arrived: asyncio.Queue[QueueEvent], pump: asyncio.Task[None]) -> list[QueueEvent]:
+        first = asyncio.ensure_future(arrived.get())
+        await asyncio.wait({first, pump}, return_when=asyncio.FIRST_COMPLETED)
+        if not first.done():
+            first.cancel()
+            pump.result()
+            raise RuntimeError("the events ended")
+        batch = [first.result()]
+        if self.linger:
+            await asyncio.sleep(self.linger)
+        while len(batch) < self.batch_size and not arrived.empty():
+            batch.append(arrived.get_nowait())
+        return batch
+
+    def _wants(self, event: QueueEvent) -> bool:
+        return (
+            (not self.events or event.name in self.events)
+            and (not self.job_names or event.job_name in self.job_names)
+            and (event.job_id or "").startswith(self.job_id_prefix)
+        )
+
+
+def _told(event: QueueEvent) -> dict[str, Any]:
+    return {
+        "event": event.name,
+        "job_id": event.job_id,
+        "job_name": event.job_name,
+        "entry_id": event.entry_id,
+        **to_json(event.fields),
+    }
+
+
+async def _pump(events: QueueEvents, arrived: asyncio.Queue[QueueEvent]) -> None:
+    async for event in events:
+        await arrived.put(event)
+
+
+class _Place:
+    """Where in the events stream the trigger is, kept in the asset's state store."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+        self._passed: deque[tuple[float, str]] = deque()
+
+    async def load(self) -> str | None:
+        """The place that was kept last."""
+        if self._store is None:
+            return None
+        try:
+            kept = await self._store.aget(_POSITION)
+        except ValueError:  # the trigger serves several assets, and none of them is the one to ask
+            self._store = None
+            return None
+        return kept if isinstance(kept, str) else None
+
+    async def save(self, entry_id: str) -> None:
+        """Keeps a place."""
+        if self._store is not None:
+            await self._store.aset(_POSITION, entry_id)
+
+    def passed(self, entry_id: str) -> None:
+        """The trigger is past an entry; it is kept once what was told of it is surely stored."""
+        self._passed.append((asyncio.get_running_loop().time() + _STORED_AFTER_S, entry_id))
+
+    async def keep(self) -> None:
+        """Keeps places as they come of age."""
+        while True:
+            await asyncio.sleep(_STORED_AFTER_S / 5)
+            ripe = None
+            while self._passed and self._passed[0][0] <= asyncio.get_running_loop().time():
+                ripe = self._passed.popleft()[1]
+            if ripe is not None:
+                await self.save(ripe)

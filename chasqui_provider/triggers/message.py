@@ -1,0 +1,140 @@
+"""The trigger that takes jobs from a queue and wakes DAGs with them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Hashable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow.triggers.base import BaseEventTrigger, TriggerEvent
+
+from chasqui_provider.connection import DEFAULT_CONN_ID
+from chasqui_provider.hooks.chasqui import ChasquiHook
+from chasqui_provider.messages import Batch, JobStream, StreamOptions, Verdict
+
+if TYPE_CHECKING:
+    from airflow.triggers.shared_stream import SharedStreamProducer
+
+_STORED_AFTER_S = 10.0
+"""Without confirmation (Airflow before 3.3), an event that left the trigger so long ago is taken for stored."""
+
+
+class ChasquiMessageTrigger(BaseEventTrigger):
+    """Takes jobs from a queue; each batch of them is one asset event: `{"queue_name": …, "jobs": [{"id": …}, …]}`.
+
+    A job is acked only when its event is in Airflow's database. One that Airflow fails to store is delivered again,
+    one that is rejected goes to the dead letters. Triggers in one triggerer that take from the same queue in the same
+    way share one worker, and each of them gets every job; in different triggerers they share the jobs.
+
+    Airflow makes one run of several events that come within a blink, with the first event only: to have all jobs in a
+    run, put them into one event with `batch_size` and `linger`.
+
+    :param group: the consumer group; the engine's workers use "default".
+    :param job_names: accept jobs of these names only; others are rejected.
+    :param batch_size: jobs in one event at most.
+    :param linger: seconds that an incomplete batch waits for more.
+    :param max_in_flight: jobs that may wait to be stored.
+    """
+
+    def __init__(
+        self,
+        queue_name: str | None = None,
+        chasqui_conn_id: str = DEFAULT_CONN_ID,
+        group: str = "default",
+        job_names: Sequence[str] = (),
+        batch_size: int = 1,
+        linger: float = 0.0,
+        max_in_flight: int = 100,
+    ) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.queue_name = queue_name
+        self.chasqui_conn_id = chasqui_conn_id
+        self.options = StreamOptions(
+            group=group,
+            job_names=tuple(job_names),
+            batch_size=batch_size,
+            linger_s=linger,
+            max_in_flight=max_in_flight,
+        )
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """What the trigger is made from again in the triggerer."""
+        options = self.options
+        return (
+            f"{type(self).__module__.replace('triggers.message', 'triggers.chasqui')}.{type(self).__qualname__}",
+            {
+                "queue_name": self.queue_name,
+                "chasqui_conn_id": self.chasqui_conn_id,
+                "group": options.group,
+                "job_names": list(options.job_names),
+                "batch_size": options.batch_size,
+                "linger": options.linger_s,
+                "max_in_flight": options.max_in_flight,
+            },
+        )
+
+    def accepts(self, payload: dict[str, Any]) -> bool:
+        """Whether an event's jobs are wanted; those that are not go to the dead letters. For subclasses."""
+        del payload
+        return True
+
+    # --- Airflow 3.3 and later: shared streams that say when an event is stored ---
+
+    def shared_stream_key(self) -> Hashable:
+        """Triggers with the same key share one worker."""
+        return type(self).__qualname__, self.queue_name, self.chasqui_conn_id, self.options
+
+    @classmethod
+    def create_shared_stream_producer(cls, kwargs: dict[str, Any]) -> SharedStreamProducer:
+        """The side of the stream that talks to the queue."""
+        from chasqui_provider.triggers.shared import JobStreamProducer
+
+        trigger = cls(**kwargs)
+        return JobStreamProducer(trigger.open)
+
+    async def filter_shared_stream(self, shared_stream: AsyncIterator[Any]) -> AsyncIterator[TriggerEvent]:
+        """Each batch as an event."""
+        from airflow.triggers.shared_stream import reject_shared_stream_event
+
+        async for batch, queue_name in shared_stream:
+            payload = batch.payload(queue_name)
+            if self.accepts(payload):
+                yield TriggerEvent(payload)
+                # Reached only when the event is on its way; a trigger that is cancelled before never gets here.
+                batch.handed_on += 1
+            else:
+                reject_shared_stream_event()
+
+    async def open(self) -> JobStream:
+        """The stream of jobs, not yet started."""
+        return JobStream(await ChasquiHook(self.chasqui_conn_id).get_settings(), self.queue_name, self.options)
+
+    # --- Airflow before 3.3 ---
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Each batch as an event; acked a while after it left, because nobody says when it is stored."""
+        stream = await self.open()
+        leaving: deque[tuple[float, Batch]] = deque()
+        settling = asyncio.create_task(_settle_old(leaving))
+        batches = stream.batches()
+        try:
+            async for batch in batches:
+                payload = batch.payload(stream.queue_name)
+                if self.accepts(payload):
+                    yield TriggerEvent(payload)
+                    leaving.append((asyncio.get_running_loop().time() + _STORED_AFTER_S, batch))
+                else:
+                    batch.settle(Verdict.REJECTED)
+        finally:
+            settling.cancel()
+            await asyncio.gather(settling, return_exceptions=True)
+            await batches.aclose()  # type: ignore[attr-defined]
+
+
+async def _settle_old(leaving: deque[tuple[float, Batch]]) -> None:
+    now = asyncio.get_running_loop().time
+    while True:
+        await asyncio.sleep(max(0.1, leaving[0][0] - now()) if leaving else 0.1)
+        while leaving and leaving[0][0] <= now():
+            leaving.popleft()[1].settle(Verdict.STORED)

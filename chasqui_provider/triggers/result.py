@@ -1,0 +1,77 @@
+"""The trigger that waits for jobs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+from chasqui_engine import ChasquiError
+from chasqui_provider.connection import DEFAULT_CONN_ID
+from chasqui_provider.results import OnDead, check_on_dead
+from chasqui_provider.values import as_ids
+from chasqui_provider.waiting import shared_waits
+
+_KILL_TIMEOUT_S = 5.0
+
+
+class ChasquiJobResultTrigger(BaseTrigger):
+    """Fires once, when every job has ended, or the first is dead and `on_dead` is "fail".
+
+    The event is `{"endings": [...]}`, or `{"error": text}` when the wait itself is impossible. All of these triggers
+    in one triggerer that share connection and queue share two Redis connections.
+    """
+
+    def __init__(
+        self,
+        job_ids: str | Sequence[str],
+        queue_name: str | None = None,
+        chasqui_conn_id: str = DEFAULT_CONN_ID,
+        on_dead: OnDead = "fail",
+        cancel_on_kill: bool = False,
+        since_ms: int = 0,
+    ) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.job_ids = job_ids
+        self.queue_name = queue_name
+        self.chasqui_conn_id = chasqui_conn_id
+        self.on_dead = check_on_dead(on_dead)
+        self.cancel_on_kill = cancel_on_kill
+        self.since_ms = since_ms
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """What the trigger is made from again elsewhere."""
+        return (
+            "chasqui_provider.triggers.chasqui.ChasquiJobResultTrigger",
+            {
+                "job_ids": self.job_ids,
+                "queue_name": self.queue_name,
+                "chasqui_conn_id": self.chasqui_conn_id,
+                "on_dead": self.on_dead,
+                "cancel_on_kill": self.cancel_on_kill,
+                "since_ms": self.since_ms,
+            },
+        )
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Waits, then fires."""
+        try:
+            async with shared_waits(self.chasqui_conn_id, self.queue_name) as waits:
+                endings = await waits.endings(
+                    as_ids(self.job_ids), stop_at_death=self.on_dead == "fail", since_ms=self.since_ms
+                )
+        except Exception as err:  # noqa: BLE001 - a trigger that fails makes a skip of a sensor with soft_fail
+            yield TriggerEvent({"error": str(err) if isinstance(err, ChasquiError) else f"{type(err).__name__}: {err}"})
+        else:
+            yield TriggerEvent({"endings": endings})
+
+    async def on_kill(self) -> None:
+        """Takes jobs that are still delayed back, if asked to; a job that already runs is left alone."""
+        if not self.cancel_on_kill:
+            return
+        async with asyncio.timeout(_KILL_TIMEOUT_S), shared_waits(self.chasqui_conn_id, self.queue_name) as waits:
+            for job_id in as_ids(self.job_ids):
+                cancelled = await waits.queue.cancel_delayed(job_id)
+                self.log.info("job %s %s", job_id, "was taken back" if cancelled else "was no longer delayed")

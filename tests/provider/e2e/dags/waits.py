@@ -1,0 +1,54 @@
+"""Waits that hold no slot, a DAG that needs one meanwhile, and a wait to be killed."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from airflow.sdk import DAG, task
+
+from chasqui_provider.operators.chasqui import ChasquiEnqueueOperator
+from chasqui_provider.sensors.chasqui import ChasquiJobResultSensor
+
+# A scheduler that is slow to learn that a task was deferred takes its return for a failure. A retry mends that, and
+# costs nothing: the job is not added again.
+WAITS = {
+    "queue_name": "e2e-waits",
+    "wait_for_result": True,
+    "deferrable": True,
+    "retries": 5,
+    "retry_delay": timedelta(seconds=0.5),
+}
+
+with DAG("waits", schedule=None):
+    ChasquiEnqueueOperator.partial(task_id="wait", job_name="double", **WAITS).expand(
+        payload=[{"n": n} for n in range(6)]
+    )
+
+with DAG("meanwhile", schedule=None):
+
+    @task
+    def needs_a_slot() -> str:
+        return "had one"
+
+    needs_a_slot()
+
+with DAG("to_be_killed", schedule=None):
+    ChasquiEnqueueOperator(
+        task_id="wait",
+        job_name="double",
+        payload={"n": 1},
+        job_id="kill-me",
+        delay=3600,
+        cancel_on_kill=True,
+        **{**WAITS, "retries": 0},
+    )
+
+with DAG("from_triggerer", schedule=None):
+    ChasquiJobResultSensor(
+        task_id="sense",
+        queue_name="e2e-waits",
+        job_ids="known-{{ dag.dag_id }}",
+        deferrable=True,
+        retries=5,
+        retry_delay=timedelta(seconds=0.5),
+    )

@@ -1,0 +1,216 @@
+"""A real Airflow in a temporary home: SQLite, LocalExecutor, loopback, each part a process of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+PARTS = ("api-server", "scheduler", "dag-processor", "triggerer")
+_AIRFLOW = Path(sys.executable).parent / "airflow"
+
+
+class RealAirflow:
+    """Started by `start`, ended by `close`; in between, parts can be killed and started again."""
+
+    def __init__(self, home: Path, connection: dict[str, Any]) -> None:
+        self.home = home
+        self.dags = home / "dags"
+        self.dags.mkdir(parents=True)
+        self.port = _free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._environment = {**os.environ, **self._settings(connection)}
+        self._client: httpx.Client | None = None
+
+    def _settings(self, connection: dict[str, Any]) -> dict[str, str]:
+        sections: dict[str, dict[str, Any]] = {
+            "core": {
+                "dags_folder": self.dags,
+                "load_examples": False,
+                "executor": "LocalExecutor",
+                "parallelism": 2,
+                "simple_auth_manager_all_admins": True,
+                "execution_api_server_url": f"{self.url}/execution/",
+                "internal_api_secret_key": "a-key-of-this-test",
+            },
+            "api": {"port": self.port, "host": "127.0.0.1", "workers": 1, "base_url": self.url},
+            "api_auth": {"jwt_secret": "a-secret-of-this-test-that-is-long-enough-for-hs512-keys-0123456789"},
+            "database": {"sql_alchemy_conn": f"sqlite:///{self.home}/airflow.db"},
+            "dag_processor": {
+                "min_file_process_interval": 5,
+                "refresh_interval": 5,
+                "parsing_processes": 1,
+                "file_parsing_sort_mode": "alphabetical",
+            },
+            "scheduler": {
+                "scheduler_idle_sleep_time": 0.2,
+                "job_heartbeat_sec": 1,
+                "enable_health_check": False,
+                "create_cron_data_intervals": False,
+            },
+            "triggerer": {
+                "job_heartbeat_sec": 1,
+                "triggerer_health_check_threshold": 6,
+                "capacity": 1000,
+            },
+            "logging": {"logging_level": "INFO"},
+        }
+        options = {
+            f"AIRFLOW__{section.upper()}__{name.upper()}": str(value)
+            for section, values in sections.items()
+            for name, value in values.items()
+        }
+        return {
+            **options,
+            "AIRFLOW_HOME": str(self.home),
+            "AIRFLOW_CONN_CHASQUI_DEFAULT": json.dumps(connection),
+            "PYTHONPATH": str(Path(__file__).parents[3]),
+            "PYTHONWARNINGS": "ignore",
+            "NO_PROXY": "127.0.0.1",
+        }
+
+    def run(self, *command: str, timeout_s: float = 120) -> str:
+        """`airflow …`, to its end."""
+        done = subprocess.run(
+            [str(_AIRFLOW), *command], env=self._environment, capture_output=True, timeout=timeout_s, check=False
+        )
+        assert done.returncode == 0, done.stdout.decode()[-3000:] + done.stderr.decode()[-3000:]
+        return done.stdout.decode()
+
+    def start(self) -> None:
+        """All parts, until Airflow says that it is healthy."""
+        self.run("db", "migrate")
+        for part in PARTS:
+            self.start_part(part)
+        self.until(self._healthy, "a healthy Airflow", 120)
+
+    def start_part(self, part: str, name: str | None = None, *options: str) -> None:
+        """One part; a second one of its kind under a name of its own."""
+        name = name or part
+        with (self.home / f"{name}.log").open("ab") as log:
+            command = [str(_AIRFLOW), part, *(["--skip-serve-logs"] if part == "triggerer" else []), *options]
+            self._processes[name] = subprocess.Popen(
+                command, env=self._environment, stdout=log, stderr=log, start_new_session=True
+            )
+
+    def freeze(self, name: str) -> None:
+        """Stops the first process of a part in its tracks; what it started goes on."""
+        self._processes[name].send_signal(signal.SIGSTOP)
+
+    def kill(self, name: str) -> None:
+        """kill -9, with all that it started."""
+        process = self._processes.pop(name)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait(20)
+
+    def close(self) -> None:
+        if self._client is not None:
+            self._client.close()
+        for process in self._processes.values():
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGTERM)
+        for name in list(self._processes):
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._processes[name].wait(8)
+            self.kill(name)
+
+    # --- asking it ---
+
+    @property
+    def client(self) -> httpx.Client:
+        if self._client is None:
+            client = httpx.Client(base_url=self.url, timeout=30, trust_env=False)
+            token = client.get("/auth/token").raise_for_status().json()["access_token"]
+            client.headers["Authorization"] = f"Bearer {token}"
+            self._client = client
+        return self._client
+
+    def get(self, path: str, **query: Any) -> Any:
+        return self.client.get(path, params=query).raise_for_status().json()
+
+    def post(self, path: str, body: Any) -> Any:
+        return self.client.post(path, json=body).raise_for_status().json()
+
+    def patch(self, path: str, body: Any, **query: Any) -> Any:
+        return self.client.patch(path, json=body, params=query).raise_for_status().json()
+
+    def unpause(self, dag_id: str) -> None:
+        self.until(lambda: self.client.get(f"/api/v2/dags/{dag_id}").status_code == 200, f"DAG {dag_id}", 60)
+        self.patch(f"/api/v2/dags/{dag_id}", {"is_paused": False})
+
+    def trigger(self, dag_id: str) -> str:
+        run = self.post(f"/api/v2/dags/{dag_id}/dagRuns", {"logical_date": None})
+        return str(run["dag_run_id"])
+
+    def runs(self, dag_id: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.get(f"/api/v2/dags/{dag_id}/dagRuns", limit=100)["dag_runs"]
+        return found
+
+    def tasks(self, dag_id: str, run_id: str) -> list[dict[str, Any]]:
+        path = f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances"
+        found: list[dict[str, Any]] = self.get(path, limit=100)["task_instances"]
+        return found
+
+    def xcom(self, dag_id: str, run_id: str, task_id: str, map_index: int = -1) -> Any:
+        path = f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/xcomEntries/return_value"
+        value = self.get(path, map_index=map_index, deserialize=False)["value"]
+        return json.loads(value) if isinstance(value, str) else value
+
+    def woken_by(self) -> list[str]:
+        """The ids of all jobs in stored asset events."""
+        events = self.get("/api/v2/assets/events", limit=1000)["asset_events"]
+        return [job["id"] for event in events for job in ((event["extra"] or {}).get("payload") or {}).get("jobs", ())]
+
+    def until(self, condition: Callable[[], Any], what: str, deadline_s: float = 60) -> Any:
+        """Polls for a condition; on failure the logs' ends are shown."""
+        give_up_at = time.monotonic() + deadline_s
+        while time.monotonic() < give_up_at:
+            with contextlib.suppress(httpx.HTTPError):
+                if found := condition():
+                    return found
+            for name, process in self._processes.items():
+                assert process.poll() is None, f"{name} has ended:\n{self.logs()}"
+            time.sleep(0.3)
+        raise AssertionError(f"waited {deadline_s} s in vain for {what}\n{self.logs()}")
+
+    def log(self, name: str) -> str:
+        return (self.home / f"{name}.log").read_text(errors="replace")
+
+    def logs(self) -> str:
+        logs = sorted(self.home.glob("*.log"))
+        return "\n".join(f"--- {log.name}\n{log.read_text(errors='replace')[-2500:]}" for log in logs)
+
+    def _healthy(self) -> bool:
+        health = httpx.get(f"{self.url}/api/v2/monitor/health", timeout=5, trust_env=False).raise_for_status().json()
+        parts = ("metadatabase", "scheduler", "triggerer", "dag_processor")
+        return all(health[part]["status"] == "healthy" for part in parts)
+
+
+def copy_dags(folder: Path, into: Path, **values: str) -> None:
+    """The DAG files of a folder, with `@NAME@` replaced."""
+    for source in folder.glob("*.py*"):
+        text = source.read_text()
+        for name, value in values.items():
+            text = text.replace(f"@{name}@", value)
+        (into / source.name.removesuffix(".txt")).write_text(text)
+    shutil.rmtree(into / "__pycache__", ignore_errors=True)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

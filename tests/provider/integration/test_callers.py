@@ -1,0 +1,131 @@
+"""The notifier, the functions of a worker, and the snapshot of a queue's specs."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from chasqui_engine import Job, Queue, SyncQueue, UnrecoverableError
+from chasqui_provider.assets import triggering_events, triggering_jobs
+from chasqui_provider.functions import TaskFunctions
+from chasqui_provider.notifications.chasqui import ChasquiNotifier
+from chasqui_provider.operators import manage
+from chasqui_provider.operators.chasqui import ChasquiSnapshotRepeatablesOperator, ChasquiUpsertRepeatableOperator
+from chasqui_provider.timetables.snapshot import snapshot_variable
+from tests.provider.helpers import until, worker
+
+Context = dict[str, Any]
+
+
+class TestNotifier:
+    async def taken(self, url: str, queue_name: str) -> Job:
+        jobs: list[Job] = []
+
+        async def take(job: Job) -> None:
+            jobs.append(job)
+
+        async with worker(url, queue_name, take):
+            await until(lambda: jobs, "the job")
+        return jobs[0]
+
+    async def test_about_a_failure(self, queue_url: str, queue_name: str, context: Context) -> None:
+        failed = {**context, "exception": ValueError("boom")}
+        ChasquiNotifier(queue_name=queue_name).notify(failed)
+        job = await self.taken(queue_url, queue_name)
+        assert job.name == "airflow.notification"
+        assert job.payload["error"] == "boom"
+        assert (job.payload["dag_id"], job.payload["task_id"], job.payload["try_number"]) == ("a_dag", "a_task", 1)
+
+    async def test_templates_and_ids(self, queue_url: str, queue_name: str, context: Context) -> None:
+        for _ in range(2):
+            notifier = ChasquiNotifier(
+                queue_name=queue_name, job_name="done", payload={"who": "{{ ti.dag_id }}"}, job_id="{{ ti.run_id }}"
+            )
+            notifier({**context, "dag": None})
+        job = await self.taken(queue_url, queue_name)
+        assert (job.name, job.payload, job.id) == ("done", {"who": "a_dag"}, "manual__1")
+
+    async def test_without_blocking(self, queue_url: str, queue_name: str, context: Context) -> None:
+        await ChasquiNotifier(queue_name=queue_name, payload=[1], context=context)  # type: ignore[misc]
+        assert (await self.taken(queue_url, queue_name)).payload == [1]
+
+
+class TestFunctions:
+    async def test_only_registered_functions_run(self, queue_url: str, queue_name: str) -> None:
+        functions = TaskFunctions()
+
+        @functions.register
+        def add(a: int, b: int = 1) -> int:
+            return a + b
+
+        @functions.register(name="shout")
+        async def loud(text: str) -> str:
+            return text.upper()
+
+        functions.register(SimpleNamespace(function=len, __name__="x"), name="len")
+        assert functions.names == ["add", "len", "shout"]
+
+        def call(*args: Any, **kwargs: Any) -> dict[str, Any]:
+            return {"args": list(args), "kwargs": kwargs}
+
+        async with Queue(queue_name, redis_url=queue_url) as queue, worker(queue_url, queue_name, functions.handler):
+            for name, payload, result in [
+                ("add", call(1), 2),
+                ("add", call(1, b=4), 5),
+                ("shout", call("hey"), "HEY"),
+                ("len", call("four"), 4),
+            ]:
+                assert await (await queue.add(name, payload)).wait_for_result() == result
+
+    @pytest.mark.parametrize(
+        ("name", "payload"),
+        [
+            ("os.system", {"args": ["true"], "kwargs": {}}),
+            ("__import__", {"args": ["os"], "kwargs": {}}),
+            ("known", ["no", "call"]),
+            ("known", {"args": [], "kwargs": {}, "module": "os"}),
+        ],
+    )
+    async def test_anything_else_is_dead(self, name: str, payload: Any) -> None:
+        functions = TaskFunctions()
+        functions.register(lambda: None, name="known")
+        with pytest.raises(UnrecoverableError):
+            await functions.handler(Job.new(payload, name=name))
+
+    def test_a_name_is_taken_once(self) -> None:
+        functions = TaskFunctions()
+        functions.register(len)
+        with pytest.raises(ValueError, match="already"):
+            functions.register(len)
+
+
+def test_snapshot(queue_url: str, queue_name: str, context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: dict[str, Any] = {}
+    monkeypatch.setattr(manage.Variable, "set", lambda name, value, **_: kept.update({name: value}))
+    ChasquiUpsertRepeatableOperator(task_id="u", queue_name=queue_name, job_name="tick", every_ms=60_000).execute(
+        context
+    )
+    keys = ChasquiSnapshotRepeatablesOperator(task_id="s", queue_name=queue_name).execute(context)
+    assert keys == ["tick::every:60000"]
+    (spec,) = kept[snapshot_variable(queue_name)]
+    assert spec["pattern"]["interval_ms"] == 60_000
+    with SyncQueue(queue_name, redis_url=queue_url) as queue:
+        assert queue.get_repeatable_jobs()[0].next_fire_ms == spec["next_fire_ms"]
+
+
+def test_what_woke_a_run() -> None:
+    def event(payload: Any) -> SimpleNamespace:
+        return SimpleNamespace(extra={"from_trigger": True, "payload": payload})
+
+    jobs = [{"id": "a"}, {"id": "b"}]
+    context = {
+        "triggering_asset_events": {
+            "one": [event({"jobs": jobs}), event({"jobs": jobs[:1]}), SimpleNamespace(extra=None)],
+            "two": [event({"events": [{"entry_id": "1-0"}, {"entry_id": "1-0"}]}), event("text")],
+        }
+    }
+    assert triggering_jobs(context) == jobs
+    assert triggering_events(context) == [{"entry_id": "1-0"}]
+    assert triggering_jobs({}) == []

@@ -1,0 +1,19 @@
+"""The demo shows what it says."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+def test_demo() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", "chasqui_provider.demo"], capture_output=True, timeout=170, check=False
+    )
+    said = done.stdout.decode()
+    assert done.returncode == 0, said + done.stderr.decode()[-3000:]
+    assert "success: the results add up to 2646700" in said

@@ -1,0 +1,113 @@
+"""DAGs on what happens on a queue."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from chasqui_engine import Queue
+from chasqui_provider.triggers import event as module
+from chasqui_provider.triggers.chasqui import ChasquiEventTrigger
+from tests.provider.helpers import until, worker
+
+
+class Store:
+    """An asset's state store."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, Any] = {}
+
+    async def aget(self, key: str, default: Any = None) -> Any:
+        return self.kept.get(key, default)
+
+    async def aset(self, key: str, value: Any) -> None:
+        self.kept[key] = value
+
+
+@asynccontextmanager
+async def following(trigger: ChasquiEventTrigger, store: Store | None = None) -> AsyncIterator[list[dict[str, Any]]]:
+    told: list[dict[str, Any]] = []
+    trigger.asset_state_store = store  # type: ignore[assignment]
+
+    async def follow() -> None:
+        async for event in trigger.run():
+            told.extend(json.loads(json.dumps(event.payload))["events"])
+
+    task = asyncio.create_task(follow())
+    await asyncio.sleep(0.05)
+    try:
+        yield told
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_filters(queue_url: str, queue_name: str) -> None:
+    trigger = ChasquiEventTrigger(queue_name, events=["dlq", "completed"], job_id_prefix="a-", linger=0)
+    only_dead = ChasquiEventTrigger(queue_name, events=["dlq"], job_names=["die"], linger=0)
+    async with (
+        Queue(queue_name, redis_url=queue_url) as queue,
+        following(trigger) as told,
+        following(only_dead) as dead,
+        worker(queue_url, queue_name),
+    ):
+        await queue.add("d", {"n": 1}, job_id="a-1")
+        await queue.add("d", {"n": 1}, job_id="b-1")
+        await queue.add("die", None, job_id="a-2")
+        await until(lambda: len(told) == 2 and dead, "the events")
+        assert {(event["event"], event["job_id"]) for event in told} == {("completed", "a-1"), ("dlq", "a-2")}
+        assert [(event["job_id"], event["reason"], event["job_name"]) for event in dead] == [
+            ("a-2", "unrecoverable", "die")
+        ]
+
+
+async def test_resumes_where_it_stopped(queue_url: str, queue_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_STORED_AFTER_S", 0.2)
+    store = Store()
+    options = {"events": ["completed"], "linger": 0}
+    async with Queue(queue_name, redis_url=queue_url) as queue, worker(queue_url, queue_name):
+        async with following(ChasquiEventTrigger(queue_name, **options), store) as told:
+            start = dict(store.kept)
+            assert start, "the start is kept, so that a restart before the first event loses nothing"
+            await queue.add("d", {"n": 1}, job_id="one")
+            await until(lambda: [event["job_id"] for event in told] == ["one"], "the first")
+            await until(lambda: store.kept != start, "its place")
+        job = await queue.add("d", {"n": 1}, job_id="two")
+        await job.wait_for_result()
+        async with following(ChasquiEventTrigger(queue_name, **options), store) as told:
+            await until(lambda: [event["job_id"] for event in told] == ["two"], "what happened meanwhile")
+
+
+async def test_what_may_not_be_stored_is_told_again(queue_url: str, queue_name: str) -> None:
+    store = Store()
+    for _ in range(2):
+        async with (
+            Queue(queue_name, redis_url=queue_url) as queue,
+            following(ChasquiEventTrigger(queue_name, events=["completed"], linger=0), store) as told,
+            worker(queue_url, queue_name),
+        ):
+            await queue.add("d", {"n": 1}, job_id="one")
+            await until(lambda: [event["job_id"] for event in told] == ["one"], "the event")
+
+
+async def test_from_the_start_and_in_batches(valkey_queue_url: str, queue_name: str) -> None:
+    async with Queue(queue_name, redis_url=valkey_queue_url) as queue, worker(valkey_queue_url, queue_name):
+        jobs = await queue.add_bulk([{"name": "d", "data": {"n": n}} for n in range(30)])
+        await asyncio.gather(*(job.wait_for_result() for job in jobs))
+        trigger = ChasquiEventTrigger(queue_name, events=["completed"], from_start=True, batch_size=1000)
+        async with following(trigger) as told:
+            await until(lambda: len(told) == 30, "all")
+
+
+def test_survives_serialization() -> None:
+    trigger = ChasquiEventTrigger("q", "c", events=["dlq"], job_names=["a"], job_id_prefix="x", from_start=True)
+    path, kwargs = trigger.serialize()
+    assert path == "chasqui_provider.triggers.chasqui.ChasquiEventTrigger"
+    assert ChasquiEventTrigger(**json.loads(json.dumps(kwargs))).serialize() == (path, kwargs)
+    with pytest.raises(ValueError, match="batch_size"):
+        ChasquiEventTrigger("q", batch_size=0)

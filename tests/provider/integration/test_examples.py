@@ -1,0 +1,118 @@
+"""Every example runs: `dag.test()` with real servers and workers."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chasqui_engine import Job, SyncQueue
+from chasqui_provider.functions import TaskFunctions
+from tests.provider.helpers import worker_thread
+from tests.servers import ServerProcess
+
+# A whole run goes through parts of Airflow that warn of their own libraries.
+pytestmark = [pytest.mark.filterwarnings("default"), pytest.mark.timeout(120)]
+
+EXAMPLES = Path(__file__).parents[3] / "dags_examples"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def database() -> None:
+    """Airflow's tables, in the tests' own home."""
+    command = [str(Path(sys.executable).parent / "airflow"), "db", "migrate"]
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
+
+
+@pytest.fixture
+def server(connect: Any) -> Iterator[ServerProcess]:
+    with ServerProcess() as one:
+        connect(url=one.url)
+        yield one
+
+
+def load(name: str) -> Any:
+    spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def results(run: Any) -> dict[str, Any]:
+    from airflow.models.xcom import XComModel
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    with create_session() as session:
+        rows = session.scalars(select(XComModel).where(XComModel.run_id == run.run_id, XComModel.key == "return_value"))
+        return {row.task_id: XComModel.deserialize_value(row) for row in rows}
+
+
+def run(name: str) -> tuple[Any, dict[str, Any]]:
+    finished = load(name).dag.test()
+    return finished, results(finished)
+
+
+async def handle(job: Job) -> Any:
+    match job.name:
+        case "render":
+            return {"pages": 3, "pdf": b"%PDF", "customer": job.payload["customer"]}
+        case "square":
+            return job.payload["n"] ** 2
+    raise AssertionError(f"no such job: {job.name}")
+
+
+def test_enqueue_and_wait(server: ServerProcess) -> None:
+    with worker_thread(server.url, "invoices", handle):
+        finished, values = run("enqueue_and_wait")
+    assert finished.state == "success"
+    assert values["archive"] == "stored 3 pages"
+
+
+def test_bulk_fan_out(server: ServerProcess) -> None:
+    with worker_thread(server.url, "squares", handle):
+        finished, values = run("bulk_fan_out")
+    assert finished.state == "success"
+    assert values["squares"]["count"] == 200
+    assert values["total"] == sum(n * n for n in range(200))
+
+
+def test_woken_by_jobs(server: ServerProcess) -> None:
+    finished, values = run("woken_by_jobs")
+    assert finished.state == "success"
+    assert values["handle"] == [], "nobody woke it here; tests/provider/e2e shows that"
+
+
+def test_on_dead_letters(server: ServerProcess) -> None:
+    finished, values = run("on_dead_letters")
+    assert finished.state == "success"
+    assert values["replay"] == 0
+
+
+def test_repeatable_schedule(server: ServerProcess) -> None:
+    finished, values = run("repeatable_schedule")
+    assert finished.state == "success"
+    with SyncQueue("reports", redis_url=server.url) as queue:
+        (spec,) = queue.get_repeatable_jobs()
+    assert spec.key == values["in_the_queue_as_well"] == "report::cron:0 9 * * 1-5:America/New_York"
+
+
+def test_task_on_worker(server: ServerProcess) -> None:
+    functions = TaskFunctions()
+
+    @functions.register
+    def word_count(words: str) -> int:
+        return len(words.split())
+
+    with worker_thread(server.url, "tasks", functions.handler):
+        finished, values = run("task_on_worker")
+    assert finished.state == "success"
+    assert values["show"] == "3 words"

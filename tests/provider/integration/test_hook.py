@@ -1,0 +1,76 @@
+"""The hook against real servers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chasqui_engine import ConfigError
+from chasqui_provider.hooks.chasqui import ChasquiHook
+from tests.servers import REDIS_7, ServerProcess, make_tls_files
+
+
+def test_blocking_queue(queue_url: str, queue_name: str) -> None:
+    with ChasquiHook().get_queue(queue_name) as queue:
+        job = queue.add("hello", {"n": 1}, job_id="one", delay_ms=60_000)
+        assert job.id == "one"
+        assert queue.cancel_delayed("one")
+
+
+async def test_async_queue(queue_url: str, queue_name: str) -> None:
+    async with await ChasquiHook().get_async_queue(queue_name) as queue:
+        await queue.add("hello", {"n": 1}, job_id="one", delay_ms=60_000)
+        assert await queue.cancel_delayed("one")
+
+
+def test_defaults_of_the_connection(valkey_url: str, connect: Any, queue_name: str) -> None:
+    connect(url=valkey_url, extra={"queue_name": queue_name, "max_delay_secs": 5})
+    with ChasquiHook().get_conn() as queue:
+        assert queue.name == queue_name
+        with pytest.raises(ConfigError, match="max_delay_secs"):
+            queue.add("late", None, delay_ms=60_000)
+
+
+def test_host_port_and_password(connect: Any, queue_name: str) -> None:
+    with ServerProcess(extra_args=("--requirepass", "p@ss/word")) as server:
+        connect("locked", host="127.0.0.1", port=server.port, password="p@ss/word", schema="2")
+        with ChasquiHook("locked").get_queue(queue_name) as queue:
+            assert queue.add("hello", None).id
+        assert ChasquiHook("locked").test_connection()[0]
+        connect("wrong", host="127.0.0.1", port=server.port, password="no")
+        fine, said = ChasquiHook("wrong").test_connection()
+        assert not fine
+        assert "CMQ-001" in said
+        assert "no" not in said.replace("cannot", "").split()
+
+
+def test_tls(connect: Any, queue_name: str, tmp_path: Path) -> None:
+    files = make_tls_files(tmp_path)
+    with ServerProcess(REDIS_7, tls=files) as server:
+        extra = {"tls": True, "ssl_ca_certs": str(files.authority)}
+        connect(host="127.0.0.1", port=server.port, extra=extra)
+        assert ChasquiHook().test_connection()[0]
+
+
+def test_embedded_folder(connect: Any, queue_name: str, tmp_path: Path) -> None:
+    connect(extra={"embedded": str(tmp_path / "queues")})
+    with ChasquiHook().get_queue(queue_name) as queue:
+        assert queue.add("hello", None).id
+
+
+def test_test_connection(queue_url: str) -> None:
+    fine, said = ChasquiHook().test_connection()
+    assert fine
+    assert said
+
+
+def test_test_connection_says_what_is_wrong(connect: Any) -> None:
+    connect(url="redis://127.0.0.1:1")
+    fine, said = ChasquiHook().test_connection()
+    assert (fine, "127.0.0.1:1" in said) == (False, True)
+    connect(extra={"speling": 1})
+    fine, said = ChasquiHook().test_connection()
+    assert (fine, "speling" in said) == (False, True)
+    assert ChasquiHook("nobody_made_it").test_connection()[0] is False

@@ -1,0 +1,60 @@
+"""What Airflow is told about the provider holds."""
+
+from __future__ import annotations
+
+import json
+import pkgutil
+from importlib.resources import files
+from typing import Any
+
+import jsonschema
+import pytest
+
+from chasqui_provider.assets import queue_asset, queue_uri, sanitize_uri
+from chasqui_provider.get_provider_info import get_provider_info
+from chasqui_provider.links import ChasquiQueueLink
+from chasqui_provider.plugins.chasqui import ChasquiPlugin
+from chasqui_provider.timetables.repeatable import RepeatableTimetable
+
+INFO = get_provider_info()
+
+
+def dotted(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value] if value.startswith("chasqui_provider.") else []
+    if isinstance(value, dict):
+        value = list(value.values())
+    return [name for item in value for name in dotted(item)] if isinstance(value, list) else []
+
+
+def test_it_is_what_the_schema_asks_for() -> None:
+    schema = json.loads(files("airflow").joinpath("provider_info.schema.json").read_text())
+    jsonschema.validate(INFO, schema)
+
+
+@pytest.mark.parametrize("name", dotted(INFO))
+def test_every_name_in_it_can_be_imported(name: str) -> None:
+    assert pkgutil.resolve_name(name)
+
+
+def test_the_plugin_brings_the_timetable() -> None:
+    assert ChasquiPlugin.timetables == [RepeatableTimetable]
+
+
+def test_asset_uris() -> None:
+    from urllib.parse import urlsplit
+
+    assert queue_uri("a/b", "c d") == "chasqui://c%20d/a%2Fb"
+    assert queue_asset("emails").uri == "chasqui://chasqui_default/emails"
+    assert sanitize_uri(urlsplit("chasqui://c/q/?x#y")).geturl() == "chasqui://c/q"
+    for wrong in ["chasqui://c", "chasqui:///q", "chasqui://c/q/r"]:
+        with pytest.raises(ValueError, match="chasqui://"):
+            sanitize_uri(urlsplit(wrong))
+
+
+def test_the_link_leads_to_the_queue() -> None:
+    from types import SimpleNamespace
+
+    operator = SimpleNamespace(queue_name="a b", chasqui_conn_id="c")
+    assert ChasquiQueueLink().get_link(operator, ti_key=None) == "/chasqui/queues/c/a%20b"
+    assert ChasquiQueueLink().get_link(SimpleNamespace(queue_name=None, chasqui_conn_id="c"), ti_key=None) == ""
