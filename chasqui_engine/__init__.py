@@ -8,6 +8,7 @@ from importlib.metadata import version as _installed_version
 from chasqui_engine.backoff import BackoffKind, BackoffSpec, RetryConfig
 from chasqui_engine.config import ConsumerConfig, ProducerConfig, PromoterConfig, SchedulerConfig
 from chasqui_engine.consumer import Consumer, Handler
+from chasqui_engine.delayed import DelayedJob
 from chasqui_engine.errors import (
     ChasquiError,
     ConfigError,
@@ -24,11 +25,13 @@ from chasqui_engine.errors import (
     UnrecoverableError,
 )
 from chasqui_engine.events import QueueEvent, QueueEvents
+from chasqui_engine.health import QueueHealth
 from chasqui_engine.job import AddOptions, DlqEntry, DlqReason, Job, JobId, JobRetryOverride
 from chasqui_engine.metrics import InMemorySink, OtelSink, PrometheusSink
 from chasqui_engine.producer import Producer
 from chasqui_engine.promoter import Promoter
 from chasqui_engine.queue import Queue
+from chasqui_engine.registry import HandlerRegistry, handler
 from chasqui_engine.repeat import (
     FirePlan,
     MissedFiresPolicy,
@@ -51,6 +54,7 @@ from chasqui_engine.sink import (
     RetryScheduled,
     noop_sink,
 )
+from chasqui_engine.snapshot import ConsumerInfo, JobInfo, JobState, QueueCounts, QueueSnapshot, Throughput
 from chasqui_engine.sync import SyncQueue
 from chasqui_engine.worker import Worker
 
@@ -71,7 +75,9 @@ __all__ = [
     "ConfigError",
     "Consumer",
     "ConsumerConfig",
+    "ConsumerInfo",
     "DecodeError",
+    "DelayedJob",
     "DlqEntry",
     "DlqReason",
     "DlqRouted",
@@ -79,13 +85,16 @@ __all__ = [
     "FirePlan",
     "Handler",
     "HandlerError",
+    "HandlerRegistry",
     "InMemorySink",
     "Job",
     "JobFailedError",
     "JobId",
+    "JobInfo",
     "JobOutcome",
     "JobOutcomeKind",
     "JobRetryOverride",
+    "JobState",
     "JobTimeoutError",
     "LockOutcome",
     "MetricsSink",
@@ -100,9 +109,12 @@ __all__ = [
     "PromoterConfig",
     "PromoterTick",
     "Queue",
+    "QueueCounts",
     "QueueEvent",
     "QueueEvents",
     "QueueFullError",
+    "QueueHealth",
+    "QueueSnapshot",
     "ReaderBatch",
     "RedisError",
     "RepeatPattern",
@@ -115,9 +127,11 @@ __all__ = [
     "SchedulerConfig",
     "ShutdownError",
     "SyncQueue",
+    "Throughput",
     "UnrecoverableError",
     "Worker",
     "first_fire_ms",
+    "handler",
     "noop_sink",
     "plan_fires",
     "version",

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Sequence
 from typing import Any, Self
 
-from chasqui_engine import dead_letters, delayed, repeatables, snapshot
+from chasqui_engine import dead_letters, delayed, health, repeatables, snapshot
 from chasqui_engine._redis import adding, inspecting, records
 from chasqui_engine._redis.connection import Link
 from chasqui_engine._redis.connector import A_MOMENT_S, FOR_EVER, Connector
@@ -15,6 +15,7 @@ from chasqui_engine.config import ProducerConfig
 from chasqui_engine.delayed import DelayedJob
 from chasqui_engine.enqueue import PLAIN, Addition, Enqueuer, Moment
 from chasqui_engine.errors import ConfigError, ShutdownError
+from chasqui_engine.health import QueueHealth
 from chasqui_engine.job import AddOptions, DlqEntry, JobId
 from chasqui_engine.names import check_job_id
 from chasqui_engine.repeat import RepeatableMeta, RepeatableSpec
@@ -186,6 +187,10 @@ class Producer:
     async def is_paused(self) -> bool:
         """Whether the queue is paused."""
         return await inspecting.is_paused(self._open_link(), self._keys)
+
+    async def health(self, *, group: str = "default") -> QueueHealth:
+        """What the server is, and whether the group's workers are there."""
+        return await health.ask(self._open_link(), self._keys, group)
 
     async def counts(self, *, group: str = "default") -> QueueCounts:
         """How many jobs are where, all at one moment."""

@@ -16,6 +16,7 @@ from chasqui_engine.codec import decode_payload
 from chasqui_engine.config import ProducerConfig, WhenFull
 from chasqui_engine.enqueue import Addition
 from chasqui_engine.errors import ChasquiError, ConfigError, ShutdownError
+from chasqui_engine.health import QueueHealth
 from chasqui_engine.job import AddOptions, Job, JobId, ResultWaiter
 from chasqui_engine.options import (
     BackoffLike,
@@ -231,6 +232,10 @@ class Queue:
     async def is_paused(self) -> bool:
         """Whether the queue is paused."""
         return await (await self._producer()).is_paused()
+
+    async def health(self, *, group: str = "default") -> QueueHealth:
+        """What the server is, and whether the group's workers are there; `str()` of it is a sentence."""
+        return await (await self._producer()).health(group=group)
 
     async def counts(self, *, group: str = "default") -> QueueCounts:
         """How many jobs wait, run, are delayed or dead, all at one moment."""

@@ -170,6 +170,7 @@ class ResultHub:
                 _log.warning("results of %s: %s; trying on", self._keys.queue, err)
 
     async def _settle(self, job_ids: list[str]) -> None:
+        asked_at = monotonic()
         results = await records.get_results(self._reads, self._keys, job_ids)
         missing = []
         for job_id, result in zip(job_ids, results, strict=True):
@@ -180,18 +181,18 @@ class ResultHub:
         failures = await records.get_failures(self._reads, self._keys, missing)
         for job_id, failure in zip(missing, failures, strict=True):
             if failure is None:
-                self._resolve_without_record(job_id)
+                self._resolve_without_record(job_id, asked_at)
             else:
                 self._resolve(job_id, _death(job_id, failure))
 
-    def _resolve_without_record(self, job_id: str) -> None:
+    def _resolve_without_record(self, job_id: str, asked_at: float) -> None:
         waited = self._waited.get(job_id)
         completed_at = self._completed.get(job_id)
         if waited is not None and waited.dead is not None:
             # Buried by an engine that leaves no failure record.
             reason, attempt = waited.dead
             self._resolve(job_id, Outcome(error=JobFailedError(job_id, reason, waited.last_error, attempt)))
-        elif completed_at is not None and monotonic() - completed_at > _GRACE_S:
+        elif completed_at is not None and asked_at - completed_at > _GRACE_S:
             self._resolve(job_id, Outcome(error=_unavailable(job_id)))
 
     def _resolve(self, job_id: str, outcome: Outcome) -> None:

@@ -59,6 +59,12 @@ class Batcher(Generic[T]):
         if self._items and not self._on_their_way:
             self.start()
 
+    async def flush(self) -> None:
+        """Sends what has gathered so far, and waits until that, and what was on its way, has arrived, or failed to."""
+        self.start()
+        if self._on_their_way:
+            await asyncio.wait(set(self._on_their_way))
+
     async def drain(self) -> None:
         """Sends everything and waits until it has arrived, or failed to."""
         while self._items or self._on_their_way:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable
 from typing import Any
 
 from chasqui_engine._redis import taking
-from chasqui_engine._redis.connector import A_MOMENT_S, FOR_EVER, Connector
+from chasqui_engine._redis.connector import FOR_EVER, Connector
 from chasqui_engine._redis.endpoints import FetchCredentials
 from chasqui_engine._redis.taking import Membership
 from chasqui_engine.clock import monotonic
@@ -31,6 +31,8 @@ _LEASE_SHARE = 0.5
 """Of claim_min_idle: heartbeats come every third of it, so an entry confirmed within half of it is surely ours."""
 _LONGEST_LEASE_S = 0.1
 """The buffer holds about as much work: what waits longer is asked for before it starts."""
+_START_PATIENCE_S = 1.0
+"""A server that is just coming up is waited for; one that is not there is told about at once."""
 _LAST_WORDS_S = 2.0
 """For what is left to write after the deadline."""
 
@@ -91,8 +93,8 @@ class _Running:
 
     async def start(self) -> None:
         """Connects and starts every stage."""
-        await self._reads.connect(A_MOMENT_S)
-        await self._commands.connect(A_MOMENT_S)
+        await self._reads.connect(_START_PATIENCE_S)
+        await self._commands.connect(_START_PATIENCE_S)
         await taking.ensure_group(self._commands, self._who)
         self._heartbeat.start()
         names = range(self._config.concurrency)

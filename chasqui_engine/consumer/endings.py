@@ -95,7 +95,8 @@ class Endings:
         """Lets the `active` of a job, and its progress, leave before its end does."""
         if self._events_max:
             self._started.start()
-            self._progress.start()
+            # Whoever tells progress tells it seldom: waited for, it cannot be overtaken.
+            await self._progress.flush()
             await asyncio.sleep(0)
 
     async def _tell_started(self, jobs: list[tuple[str, str, int]]) -> None:
@@ -105,8 +106,7 @@ class Endings:
             _log.info("%d 'active' events of %s were not told: %s", len(jobs), self._who.keys.queue, err)
 
     async def _tell_progress(self, jobs: list[tuple[str, str, str]]) -> None:
-        self._started.start()
-        await asyncio.sleep(0)
+        await self._started.flush()
         try:
             await taking.tell_progress(self._link, self._who.keys, jobs, events_max=self._events_max)
         except ChasquiError as err:

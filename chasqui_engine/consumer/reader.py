@@ -156,11 +156,6 @@ class Reader:
         if self._sink.enabled:
             reclaimed = sum(1 for delivery in deliveries if delivery.deliveries)
             self._sink.reader_batch(ReaderBatch(size=len(deliveries), reclaimed=reclaimed))
-        if not self._held:
-            # No handler was there to block the loop, so they are seen the moment they became ours.
-            now = monotonic()
-            for delivery in deliveries:
-                delivery.read_at = now
         self._buffer.put(self._held.take(deliveries))
 
     async def _room(self) -> int:

@@ -66,8 +66,4 @@ async def _probe(settings: Settings) -> str:
     async with asyncio.timeout(_PROBE_TIMEOUT_S):
         name = settings.queue_name or _PROBE_QUEUE
         async with Queue(name, redis_url=settings.url, **settings.queue_options) as queue:
-            health = getattr(queue, "health", None)
-            if health is None:
-                await queue.peek_dlq(1)
-                return "the server answers"
-            return str(await health())
+            return str(await queue.health())

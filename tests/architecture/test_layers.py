@@ -30,6 +30,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "dead_letters",
         "repeatables",
         "snapshot",
+        "health",
         "delayed",
         "promoter",
         "scheduler",

@@ -1,0 +1,18 @@
+"""The `chasqui` command. What a command needs is imported when that command is given: starting must not take long."""
+
+from __future__ import annotations
+
+import sys
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """What the `chasqui` script calls."""
+    try:
+        from chasqui_engine.cli.app import run
+    except ModuleNotFoundError as err:
+        if (err.name or "").partition(".")[0] not in ("typer", "rich"):
+            raise
+        sys.exit("error: [CMQ-004] the command line needs typer and rich. Next: pip install 'chasqui[cli]'")
+    sys.exit(run(sys.argv[1:]))

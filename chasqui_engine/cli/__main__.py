@@ -1,0 +1,7 @@
+"""`python -m chasqui_engine.cli`, for where the script is not on the path."""
+
+from __future__ import annotations
+
+from chasqui_engine.cli import main
+
+main()

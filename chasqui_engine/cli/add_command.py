@@ -1,0 +1,60 @@
+"""`chasqui add`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from chasqui_engine.cli.session import USAGE, Session, command, fail
+from chasqui_engine.cli.words import duration_ms, moment, payload
+from chasqui_engine.queue import Queue
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    command(app, "add", rich_help_panel="Work")(add)
+
+
+async def add(
+    session: Session,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The job's name: which handler it is for.")],
+    data: Annotated[str | None, typer.Argument(metavar="[DATA]", help="JSON, @FILE, or - for stdin.")] = None,
+    queue: Annotated[str, typer.Option("--queue", "-q", metavar="NAME", help="The queue.")] = "default",
+    as_text: Annotated[bool, typer.Option("--text", help="DATA is plain text, not JSON.")] = False,
+    job_id: Annotated[
+        str | None, typer.Option("--id", "--job-id", metavar="ID", help="An id of yours: adding it again does nothing.")
+    ] = None,
+    delay: Annotated[str | None, typer.Option("--delay", metavar="TIME", help="Run it later: 10s, 5m, 2h.")] = None,
+    at: Annotated[str | None, typer.Option("--at", metavar="WHEN", help="Run it at a time (ISO 8601, or +5m).")] = None,
+    attempts: Annotated[int | None, typer.Option("--attempts", min=1, help="Runs in all, if it fails.")] = None,
+    backoff: Annotated[
+        str | None, typer.Option("--backoff", metavar="TIME", help="Wait between runs: 500ms, 30s.")
+    ] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for the result and show it.")] = False,
+    timeout: Annotated[str, typer.Option("--timeout", metavar="TIME", help="How long to wait.")] = "30s",
+) -> None:
+    """Add one job; with --wait, show what its handler returned."""
+    if delay and at:
+        fail("--delay and --at say the same thing twice", "pass one of them", exit_code=USAGE)
+    options: dict[str, Any] = {"job_id": job_id, "attempts": attempts}
+    if delay:
+        options["delay_ms"] = duration_ms(delay)
+    if at:
+        options["delay_ms"] = moment(at)
+    if backoff:
+        options["backoff"] = duration_ms(backoff)
+    async with Queue(queue, redis_url=session.url) as opened:
+        job = await opened.add(name, payload(data, as_text), **options)
+        if not wait:
+            session.answer({"id": job.id, "queue": queue, "name": name}, lambda: job.id)
+            return
+        result = await job.wait_for_result(timeout=duration_ms(timeout) / 1000)
+    session.answer({"id": job.id, "result": result}, lambda: shown(result))
+
+
+def shown(result: Any) -> str:
+    """A result on its own: text as it is, everything else as JSON."""
+    import json
+
+    return result if isinstance(result, str) else json.dumps(result, default=repr, ensure_ascii=False, indent=2)

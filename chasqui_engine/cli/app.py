@@ -1,0 +1,129 @@
+"""The commands and where each is: only the module of the command that is given gets imported."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Annotated
+
+import typer
+
+from chasqui_engine.cli.session import Failure, report, wants_debug, wants_json
+
+PROGRAM = "chasqui"
+
+COMMANDS = {
+    "worker": "worker_command",
+    "add": "add_command",
+    "bulk": "bulk_command",
+    "result": "result_command",
+    "job": "result_command",
+    "inspect": "inspect_command",
+    "watch": "watch_command",
+    "events": "events_command",
+    "dlq": "dlq_command",
+    "delayed": "delayed_command",
+    "repeatable": "repeatable_command",
+    "pause": "pause_command",
+    "resume": "pause_command",
+    "doctor": "doctor_command",
+}
+"""In the order in which `--help` shows them; each module has a `register(app)`."""
+
+_HELP = """A job queue on Redis Streams: run workers, add jobs, see what happens, and mend what went wrong.
+
+Start here:
+
+    chasqui doctor                                is the server fit for jobs?
+
+    chasqui worker tasks:handle -q emails         run the jobs of a queue
+
+    chasqui add send-email '{"to": "ada"}' -q emails --wait
+
+    chasqui watch                                 every queue, live
+
+The server is the one of --url, else of CHASQUI_REDIS_URL, else redis://127.0.0.1:6379.
+"""
+_LEADING = {"--url": True, "--redis-url": True, "--conn-id": True, "--json": False, "--debug": False}
+"""Whether a value follows."""
+_EXIT_CODES = "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not there, 4 no server, 124 out of time, 130 interrupted."
+
+
+def build(only: str | None = None) -> typer.Typer:
+    """The application: whole, or with one command only."""
+    app = typer.Typer(
+        name=PROGRAM,
+        help=_HELP,
+        epilog=_EXIT_CODES,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode="rich",
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_root)
+    modules = [COMMANDS[only]] if only in COMMANDS else dict.fromkeys(COMMANDS.values())
+    for module in modules:
+        import_module(f"chasqui_engine.cli.{module}").register(app)
+    return app
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from chasqui_engine import version
+
+        print(f"chasqui {version()}")
+        raise typer.Exit
+
+
+def _root(
+    show_version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Declares what may stand before a command."""
+
+
+def run(words: Sequence[str]) -> int:
+    """Runs a command line; returns the exit code."""
+    args = _common_last(list(words))
+    # Asked for completion, the shell passes the words in the environment, and every command counts.
+    only = None if f"_{PROGRAM.upper()}_COMPLETE" in os.environ else next(iter(args), None)
+    try:
+        code = build(only)(args=args, prog_name=PROGRAM, standalone_mode=False)
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # Whoever read our output has enough of it; the interpreter must not try to flush the rest.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except typer.Abort:
+        return report(Failure("stopped, nothing was changed", "CMQ-005", "answer y, or pass --yes", 1), args)
+    except Exception as err:
+        if wants_debug(args) or not hasattr(err, "format_message"):
+            raise
+        return _usage_error(err, args)
+    return code if isinstance(code, int) else 0
+
+
+def _common_last(args: list[str]) -> list[str]:
+    """Options that every command has may stand before it too; they are its own, so they are put behind it."""
+    leading = 0
+    while leading < len(args) and (option := args[leading].partition("="))[0] in _LEADING:
+        leading += 1 if option[1] or not _LEADING[option[0]] else 2
+    common, rest = args[:leading], args[leading:]
+    if not rest:
+        return args
+    end = rest.index("--") if "--" in rest else len(rest)
+    return rest[:end] + common + rest[end:]
+
+
+def _usage_error(err: Exception, args: Sequence[str]) -> int:
+    context = getattr(err, "ctx", None)
+    command = context.command_path if context is not None else PROGRAM
+    message = err.format_message().rstrip(".") if hasattr(err, "format_message") else str(err)
+    return report(Failure(message, "CMQ-004", f"see {command} --help", 2), args)
+
+
+__all__ = ["COMMANDS", "build", "run", "wants_json"]

@@ -1,0 +1,72 @@
+"""`chasqui doctor`: is everything fit for jobs, and if not, what to do?"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from chasqui_engine._redis import inspecting, server_facts
+from chasqui_engine._redis.keys import QueueKeys
+from chasqui_engine.cli.findings import FAIL, NOTE, OK, WARN, Finding, of_queue, of_server
+from chasqui_engine.cli.inspect_command import QueuesArgument, QueuesOption
+from chasqui_engine.cli.looking import Looker, looking
+from chasqui_engine.cli.session import FAILED, Session, command
+from chasqui_engine.cli.words import GroupOption
+from chasqui_engine.clock import now_ms
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+_COLOURS = {OK: "green", NOTE: "cyan", WARN: "yellow", FAIL: "bold red"}
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    command(app, "doctor", rich_help_panel="Look")(doctor)
+
+
+async def doctor(
+    session: Session,
+    queues: QueuesArgument = None,
+    queue: QueuesOption = None,
+    group: GroupOption = "default",
+    strict: Annotated[bool, typer.Option("--strict", help="Exit code 1 for warnings too.")] = False,
+) -> int:
+    """Look at server and queues, and say what to do about what is wrong. Exit code 1: something is."""
+    names = list(dict.fromkeys([*(queues or []), *(queue or [])]))
+    async with looking(session, names, group) as looker:
+        findings = await _examine(looker)
+        address = looker.address
+    bad = (FAIL, WARN) if strict else (FAIL,)
+    failed = any(one.level in bad for one in findings)
+    data = {"server": address, "healthy": not failed, "findings": [asdict(one) for one in findings]}
+    session.answer(data, lambda: _table(findings, address))
+    return FAILED if failed else 0
+
+
+async def _examine(looker: Looker) -> list[Finding]:
+    asked_at = now_ms()
+    facts = await server_facts.ask(looker.link, QueueKeys("default"))
+    local_ms = (asked_at + now_ms()) // 2
+    findings = list(of_server(facts, looker.link.capabilities, local_ms))
+    for seen in await looker.look():
+        findings += of_queue(seen, await inspecting.groups(looker.link, QueueKeys(seen.name)))
+    return findings
+
+
+def _table(findings: list[Finding], address: str) -> RenderableType:
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(header_style="bold", title=address, title_justify="left")
+    for column in ("", "what", "found", "what to do"):
+        table.add_column(column, overflow="fold")
+    for one in findings:
+        table.add_row(Text(one.level, style=_COLOURS[one.level]), Text(one.what), Text(one.found), Text(one.advice))
+    wrong = sum(one.level == FAIL for one in findings)
+    warned = sum(one.level == WARN for one in findings)
+    verdict = "all is well" if not wrong + warned else f"{wrong} to mend, {warned} to look at"
+    return Group(table, verdict)

@@ -1,0 +1,104 @@
+"""`chasqui events`: what happens in a queue."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from chasqui_engine._redis import records
+from chasqui_engine._redis.connector import A_MOMENT_S, Connector
+from chasqui_engine.cli.session import Session, command, print_json
+from chasqui_engine.cli.words import QueueArgument, QueueOption, brief, iso, the_queue
+from chasqui_engine.events import QueueEvent, QueueEvents
+
+_PAGE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class _Filter:
+    events: frozenset[str]
+    job_id: str | None
+    job_name: str | None
+
+    def takes(self, event: QueueEvent) -> bool:
+        """Whether it is asked for."""
+        return (
+            (not self.events or event.name in self.events)
+            and (self.job_id is None or event.job_id == self.job_id)
+            and (self.job_name is None or event.job_name == self.job_name)
+        )
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    command(app, "events", rich_help_panel="Look")(events)
+
+
+async def events(
+    session: Session,
+    queue_argument: QueueArgument = None,
+    queue: QueueOption = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what happens from now on.")] = False,
+    start: Annotated[
+        str | None, typer.Option("--from", metavar="ID", help="Begin after this event; 0 is the oldest kept.")
+    ] = None,
+    event: Annotated[
+        list[str] | None, typer.Option("--event", "-e", metavar="NAME", help="Only such: completed, failed, dlq …")
+    ] = None,
+    job_id: Annotated[str | None, typer.Option("--job-id", metavar="ID", help="Only of this job.")] = None,
+    job_name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="Only of jobs of this name.")] = None,
+    limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, help="End after so many.")] = None,
+) -> None:
+    """Show the events of a queue: those that are kept, and with --follow those to come."""
+    name = the_queue(queue_argument, queue)
+    wanted = _Filter(frozenset(event or ()), job_id, job_name)
+    shown = 0
+    source = _to_come(session, name, start or "$") if follow else _kept(session, name, start or "0")
+    async for one in source:
+        if wanted.takes(one):
+            _show(session, one)
+            shown += 1
+            if shown == limit:
+                return
+
+
+async def _to_come(session: Session, queue: str, start: str) -> AsyncIterator[QueueEvent]:
+    async with QueueEvents(queue, redis_url=session.url, last_event_id=start) as following:
+        async for event in following:
+            yield event
+
+
+async def _kept(session: Session, queue: str, start: str) -> AsyncIterator[QueueEvent]:
+    connector = Connector(session.url, queue, "cli")
+    try:
+        link = await connector.link(A_MOMENT_S).connect()
+        last = await records.last_event_id(link, connector.keys)
+        after = start
+        while True:
+            # Waits for nothing: where there is nothing more, there is an end.
+            page = await records.read_events(link, connector.keys, after, count=_PAGE, block_ms=1)
+            for entry_id, fields in page:
+                yield QueueEvent.of(entry_id, fields)
+                after = entry_id
+                if entry_id == last:
+                    return
+            if not page:
+                return
+    finally:
+        await connector.close()
+
+
+def _show(session: Session, event: QueueEvent) -> None:
+    if session.as_json:
+        named = {"event": event.name, "job_id": event.job_id, "job_name": event.job_name, "entry_id": event.entry_id}
+        print_json({**named, **event.fields})
+        return
+    fields: dict[str, Any] = dict(event.fields)
+    told_at = fields.pop("ts", None)
+    rest = " ".join(f"{key}={brief(value, 80)}" for key, value in sorted(fields.items()))
+    at = iso(told_at) if isinstance(told_at, int) else "-"
+    name = f" name={brief(event.job_name, 80)}" if event.job_name else ""
+    print(f"{at} {event.entry_id} {event.name} id={brief(event.job_id or '-', 80)}{name} {rest}".rstrip(), flush=True)

@@ -1,0 +1,245 @@
+"""What every command has: where the server is, how to answer, and what becomes of an error."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import json
+import logging
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, get_type_hints
+
+import typer
+
+from chasqui_engine.config import ProducerConfig
+from chasqui_engine.errors import (
+    ChasquiError,
+    ConfigError,
+    JobFailedError,
+    QueueFullError,
+    RedisError,
+    ResultUnavailableError,
+)
+from chasqui_engine.producer import Producer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+FAILED, USAGE, NOT_THERE, NO_SERVER, OUT_OF_TIME, INTERRUPTED = 1, 2, 3, 4, 124, 130
+"""Exit codes."""
+
+_CONNECTION = "Connection and output"
+
+UrlOption = Annotated[
+    str | None,
+    typer.Option(
+        "--url",
+        "--redis-url",
+        envvar="CHASQUI_REDIS_URL",
+        metavar="URL",
+        help="The server: redis://, rediss://, unix://, redis+sentinel://, redis+cluster:// or embedded://FOLDER.",
+        rich_help_panel=_CONNECTION,
+    ),
+]
+ConnIdOption = Annotated[
+    str | None,
+    typer.Option(
+        "--conn-id", metavar="ID", help="An Airflow connection, in place of --url.", rich_help_panel=_CONNECTION
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Answer in JSON.", rich_help_panel=_CONNECTION)]
+DebugOption = Annotated[
+    bool, typer.Option("--debug", help="Show tracebacks and the engine's log.", rich_help_panel=_CONNECTION)
+]
+_COMMON: tuple[tuple[str, Any, Any], ...] = (
+    ("url", UrlOption, None),
+    ("conn_id", ConnIdOption, None),
+    ("as_json", JsonOption, False),
+    ("debug", DebugOption, False),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What went wrong, in one line, and what to do next."""
+
+    message: str
+    code: str
+    next_step: str
+    exit_code: int
+
+
+class CommandError(Exception):
+    """Ends a command with a `Failure`."""
+
+    def __init__(self, message: str, next_step: str, *, code: str = "CMQ-004", exit_code: int = FAILED) -> None:
+        super().__init__(message)
+        self.failure = Failure(message, code, next_step, exit_code)
+
+
+def fail(message: str, next_step: str, *, code: str = "CMQ-004", exit_code: int = FAILED) -> NoReturn:
+    """Ends the command."""
+    raise CommandError(message, next_step, code=code, exit_code=exit_code)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One run of a command."""
+
+    url: str | None
+    as_json: bool
+    debug: bool
+
+    @contextlib.asynccontextmanager
+    async def producer(self, queue: str, **settings: Any) -> AsyncIterator[Producer]:
+        """The queue, for the time of the block."""
+        producer = await Producer.connect(self.url, ProducerConfig(queue_name=queue, **settings))
+        async with producer:
+            yield producer
+
+    @property
+    def console(self) -> Console:
+        """Where tables go; without colours where NO_COLOR says so, or nobody looks."""
+        from rich.console import Console
+
+        # A pipe has no width; what is cut to fit one cannot be searched.
+        return Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else 200)
+
+    def answer(self, data: Any, show: Callable[[], Any]) -> None:
+        """Says the same as JSON, or as `show` says it: by printing, or as something that rich can print."""
+        if self.as_json:
+            print_json(data)
+            return
+        shown = show()
+        if isinstance(shown, str):
+            print(shown)
+        elif shown is not None:
+            self.console.print(shown)
+
+    def confirm(self, question: str, yes: bool) -> None:
+        """Asks before something is lost; ends the command unless the answer is yes."""
+        if yes:
+            return
+        if self.as_json or not sys.stdin.isatty():
+            fail("this needs a yes, and there is nobody to ask", "pass --yes", exit_code=USAGE)
+        typer.confirm(question, abort=True, err=True)
+
+
+def print_json(data: Any) -> None:
+    """One value on one line; bytes and other things that JSON has no word for as text."""
+    print(json.dumps(data, default=_as_json, ensure_ascii=False), flush=True)
+
+
+def _as_json(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.decode(errors="backslashreplace")
+    if isinstance(value, set | frozenset | tuple):
+        return list(value)
+    return str(value)
+
+
+def command(
+    app: typer.Typer, name: str | None = None, **options: Any
+) -> Callable[[Callable[..., Coroutine[Any, Any, int | None] | int | None]], None]:
+    """Adds a command: a function of a `Session` and its own parameters, `async` or plain, that may return a code."""
+
+    def register(function: Callable[..., Any]) -> None:
+        hints = get_type_hints(function, include_extras=True)
+        own = [p.replace(annotation=hints[p.name]) for p in inspect.signature(function).parameters.values()][1:]
+        common = [
+            inspect.Parameter(field, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+            for field, kind, default in _COMMON
+        ]
+
+        @wraps(function)
+        def wrapper(url: str | None, conn_id: str | None, as_json: bool, debug: bool, **own: Any) -> int:
+            logging.basicConfig(
+                level=logging.DEBUG if debug else logging.WARNING, format="%(levelname)s %(name)s: %(message)s"
+            )
+            return _guarded(function, url, conn_id, as_json, debug, own)
+
+        signature = inspect.Signature([p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own] + common)
+        del wrapper.__wrapped__
+        wrapper.__signature__ = signature  # type: ignore[attr-defined]
+        wrapper.__annotations__ = {p.name: p.annotation for p in signature.parameters.values()}
+        app.command(name, **options)(wrapper)
+
+    return register
+
+
+def _guarded(
+    function: Callable[..., Any], url: str | None, conn_id: str | None, as_json: bool, debug: bool, own: dict[str, Any]
+) -> int:
+    try:
+        if conn_id is not None:
+            url = _url_of_connection(conn_id)
+        code = function(Session(url, as_json, debug), **own)
+        if inspect.iscoroutine(code):
+            code = asyncio.run(code)
+    except (CommandError, ChasquiError, TimeoutError) as err:
+        if debug:
+            raise
+        return report(_failure(err), ["--json"] if as_json else [])
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return int(code or 0)
+
+
+def _url_of_connection(conn_id: str) -> str:
+    """What an Airflow connection says about the server. The one place that reaches for the provider, and late."""
+    try:
+        from chasqui_provider.hooks.chasqui import ChasquiHook
+    except ImportError as err:
+        raise ConfigError("--conn-id needs Airflow in this environment: pip install 'chasqui[airflow]'") from err
+    try:
+        return str(ChasquiHook(conn_id).settings().url)
+    except ChasquiError:
+        raise
+    except Exception as err:
+        raise ConfigError(f"connection {conn_id!r} cannot be read: {type(err).__name__}: {err}") from err
+
+
+def _failure(err: BaseException) -> Failure:
+    if isinstance(err, CommandError):
+        return err.failure
+    if isinstance(err, ChasquiError):
+        steps = ((kind, step, code) for kind, step, code in _NEXT_STEPS if isinstance(err, kind))
+        _, step, code = next(steps)
+        message = str(err.args[0]) if err.args else type(err).__name__
+        return Failure(message, err.code, step, code)
+    return Failure(str(err) or "no answer in time", "CMQ-000", "wait longer with --timeout", OUT_OF_TIME)
+
+
+_NEXT_STEPS: tuple[tuple[type[ChasquiError], str, int], ...] = (
+    (RedisError, "check --url or CHASQUI_REDIS_URL, then run chasqui doctor", NO_SERVER),
+    (QueueFullError, "let workers catch up, then run the same command again", FAILED),
+    (JobFailedError, "see chasqui dlq peek", FAILED),
+    (ResultUnavailableError, "run the worker with --store-results", NOT_THERE),
+    (ConfigError, "correct the value; --help says what it can be", USAGE),
+    (ChasquiError, "run the command again with --debug to see more", FAILED),
+)
+
+
+def report(failure: Failure, args: Sequence[str]) -> int:
+    """Says on stderr, in one line, what went wrong; returns the exit code."""
+    message = " ".join(failure.message.split()).rstrip(".")
+    if wants_json(args):
+        told = {"error": {"code": failure.code, "message": message, "next": failure.next_step}}
+        print(json.dumps(told, ensure_ascii=False), file=sys.stderr)
+    else:
+        print(f"error: [{failure.code}] {message}. Next: {failure.next_step}", file=sys.stderr)
+    return failure.exit_code
+
+
+def wants_json(args: Iterable[str]) -> bool:
+    """Whether a command line asks for JSON."""
+    return "--json" in args
+
+
+def wants_debug(args: Iterable[str]) -> bool:
+    """Whether a command line asks for tracebacks."""
+    return "--debug" in args

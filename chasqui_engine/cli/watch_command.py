@@ -1,0 +1,96 @@
+"""`chasqui watch`: the queues, live."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections import defaultdict, deque
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from chasqui_engine.cli.inspect_command import QueuesArgument, QueuesOption, overview
+from chasqui_engine.cli.looking import Looker, as_dict, looking
+from chasqui_engine.cli.session import Session, command, print_json
+from chasqui_engine.cli.words import GroupOption, iso, sparkline
+from chasqui_engine.clock import now_ms
+from chasqui_engine.snapshot import QueueSnapshot
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+_HISTORY = 30
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    command(app, "watch", rich_help_panel="Look")(watch)
+
+
+async def watch(
+    session: Session,
+    queues: QueuesArgument = None,
+    queue: QueuesOption = None,
+    interval_ms: Annotated[int, typer.Option("--interval-ms", min=50, help="How often to look.")] = 1000,
+    count: Annotated[int | None, typer.Option("--count", min=1, help="Look so often, then end.")] = None,
+    group: GroupOption = "default",
+) -> None:
+    """Watch queues: a live table with sparklines; Ctrl-C ends it. In a pipe, or with --json, a JSON line per look."""
+    names = list(dict.fromkeys([*(queues or []), *(queue or [])]))
+    async with looking(session, names, group) as looker:
+        if session.as_json or not sys.stdout.isatty():
+            await _lines(looker, interval_ms, count)
+        else:
+            await _screen(session, looker, interval_ms, count)
+
+
+async def _lines(looker: Looker, interval_ms: int, count: int | None) -> None:
+    looks = 0
+    while True:
+        seen = await looker.look()
+        print_json({"at": iso(now_ms()), "queues": [as_dict(one) for one in seen]})
+        looks += 1
+        if looks == count:
+            return
+        await asyncio.sleep(interval_ms / 1000)
+
+
+async def _screen(session: Session, looker: Looker, interval_ms: int, count: int | None) -> None:
+    from rich.live import Live
+
+    history = _History()
+    looks = 0
+    # No alternate screen: what was seen last stays when it ends.
+    with Live(console=session.console, auto_refresh=False) as live:
+        while True:
+            seen = await looker.look()
+            history.add(seen)
+            live.update(history.table(seen, looker.address), refresh=True)
+            looks += 1
+            if looks == count:
+                return
+            await asyncio.sleep(interval_ms / 1000)
+
+
+class _History:
+    """The last looks, for the sparklines."""
+
+    def __init__(self) -> None:
+        self._depth: dict[str, deque[float]] = defaultdict(lambda: deque(maxlen=_HISTORY))
+        self._rate: dict[str, deque[float]] = defaultdict(lambda: deque(maxlen=_HISTORY))
+
+    def add(self, seen: list[QueueSnapshot]) -> None:
+        """One more look."""
+        for one in seen:
+            self._depth[one.name].append(one.counts.waiting + one.counts.active)
+            self._rate[one.name].append(one.throughput.completed_per_s)
+
+    def table(self, seen: list[QueueSnapshot], address: str) -> RenderableType:
+        """The table, with a column per plot."""
+        plots = {
+            "depth over time": {one.name: sparkline(list(self._depth[one.name])) for one in seen},
+            "done over time": {one.name: sparkline(list(self._rate[one.name])) for one in seen},
+        }
+        table = overview(seen, plots)
+        table.caption = f"{address}, {iso(now_ms())}; Ctrl-C ends it"
+        return table

@@ -1,0 +1,119 @@
+"""The ways in which people write times, durations and payloads, and in which we write numbers for them."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from chasqui_engine.cli.session import USAGE, fail
+from chasqui_engine.clock import now_ms
+
+_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+_DURATION = re.compile(r"(?P<number>\d+(\.\d+)?)\s*(?P<unit>ms|[smhdw])?")
+_SPARKS = "▁▂▃▄▅▆▇█"
+
+QueueArgument = Annotated[str | None, typer.Argument(metavar="[QUEUE]", help="The queue; or pass -q.")]
+QueueOption = Annotated[str | None, typer.Option("--queue", "-q", metavar="NAME", help="The queue.")]
+GroupOption = Annotated[str, typer.Option("--group", metavar="NAME", help="The workers' consumer group.")]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
+def the_queue(argument: str | None, option: str | None) -> str:
+    """The queue that was named, one way or the other."""
+    if argument and option and argument != option:
+        fail(f"two queues are named, {argument!r} and {option!r}", "name one", exit_code=USAGE)
+    name = argument or option
+    if not name:
+        fail("no queue is named", "pass -q NAME", exit_code=USAGE)
+    return name
+
+
+def queue_and_rest(words: list[str], option: str | None, rest: str) -> tuple[str, list[str]]:
+    """A queue and what follows it: `QUEUE WORD …` as ChasquiMQ has it, or `WORD … -q QUEUE`."""
+    if option is not None:
+        queue, others = option, words
+    else:
+        if len(words) < 2:
+            fail(f"a queue and {rest} are needed", f"write {rest} -q NAME", exit_code=USAGE)
+        queue, others = words[0], words[1:]
+    if not others:
+        fail(f"{rest} is missing", "see --help", exit_code=USAGE)
+    return queue, others
+
+
+def duration_ms(text: str) -> int:
+    """`250ms`, `10s`, `5m`, `2h`, `1d`, `1w`; a bare number is seconds."""
+    found = _DURATION.fullmatch(text.strip())
+    if not found:
+        fail(f"{text!r} is no duration", "write it like 250ms, 10s, 5m, 2h or 1d", exit_code=USAGE)
+    return round(float(found["number"]) * _UNITS_MS[found["unit"] or "s"])
+
+
+def moment(text: str) -> datetime:
+    """A time to come: `+5m` from now, or as ISO 8601 has it (UTC unless it says otherwise)."""
+    if text.startswith("+"):
+        return datetime.fromtimestamp((now_ms() + duration_ms(text[1:])) / 1000, UTC)
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        fail(f"{text!r} is no time", "write it like 2027-03-01T09:00+01:00, or +5m", exit_code=USAGE)
+    return when if when.tzinfo else when.replace(tzinfo=UTC)
+
+
+def payload(text: str | None, as_text: bool = False) -> Any:
+    """A job's data: JSON, `@file`, `-` for stdin; nothing is None."""
+    if text is None:
+        return None
+    if text == "-":
+        text = sys.stdin.read()
+    elif text.startswith("@"):
+        try:
+            text = Path(text[1:]).read_text(encoding="utf-8")
+        except OSError as err:
+            fail(f"{text[1:]} cannot be read: {err.strerror}", "check the file's name", exit_code=USAGE)
+    if as_text:
+        return text
+    try:
+        return json.loads(text)
+    except ValueError as err:
+        fail(f"the data is not JSON ({err})", "quote it for the shell, or pass --text for plain text", exit_code=USAGE)
+
+
+def iso(ms: float) -> str:
+    """A time as people and programs read it."""
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def ago(ms: float) -> str:
+    """A duration in two units at most: `4m 10s`."""
+    seconds = ms / 1000
+    if seconds < 1:
+        return f"{ms:.0f}ms"
+    if seconds < 60:
+        return f"{seconds:.1f}s"
+    minutes, rest = divmod(int(seconds), 60)
+    if minutes < 60:
+        return f"{minutes}m {rest}s"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours}h {minutes}m"
+    return f"{hours // 24}d {hours % 24}h"
+
+
+def brief(value: Any, width: int = 60) -> str:
+    """A value on one line, cut where it is long."""
+    text = value if isinstance(value, str) else json.dumps(value, default=repr, ensure_ascii=False)
+    text = "".join(c if c.isprintable() else "·" for c in text)
+    return text if len(text) <= width else f"{text[: width - 1]}…"
+
+
+def sparkline(values: list[float]) -> str:
+    """A small plot of one line."""
+    most = max(values, default=0) or 1
+    return "".join(_SPARKS[min(len(_SPARKS) - 1, int(value / most * (len(_SPARKS) - 1) + 0.5))] for value in values)

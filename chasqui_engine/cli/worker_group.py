@@ -1,0 +1,223 @@
+"""Several worker processes, or one that starts anew when the code changes: this process only looks after them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import socket
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from chasqui_engine.cli.live import LiveLine, Numbers, Rate, worker_line
+from chasqui_engine.cli.session import FAILED, INTERRUPTED, Session, print_json
+from chasqui_engine.clock import monotonic
+from chasqui_engine.supervise import cancel_and_wait
+
+_DRAW_EVERY_S = 0.5
+_LOOK_EVERY_S = 0.5
+_FIRST_PAUSE_S = 0.5
+_LONGEST_PAUSE_S = 30.0
+_MOST_FILES = 20_000
+_NOT_WATCHED = {"__pycache__", "node_modules", "site-packages"}
+
+
+@dataclass(slots=True)
+class _Child:
+    """One place in the group; processes come and go in it."""
+
+    index: int
+    process: asyncio.subprocess.Process | None = None
+    before: Numbers = field(default_factory=Numbers)
+    """Of the processes that were here before."""
+    now: Numbers = field(default_factory=Numbers)
+    ready: bool = False
+
+
+class WorkerGroup:
+    """Keeps `count` children alive until it is told to stop."""
+
+    def __init__(self, session: Session, queue: str, arguments: Sequence[str], count: int, *, reload: bool) -> None:
+        self._session = session
+        self._queue = queue
+        self._arguments = list(arguments)
+        self._children = [_Child(index) for index in range(count)]
+        self._reload = reload
+        self._line = LiveLine()
+        self._line.shown = self._line.shown and not session.as_json
+        self._stop = asyncio.Event()
+        self._generation = 0
+        self._turned = asyncio.Condition()
+        self._turning: asyncio.Task[None] | None = None
+        self._broken: int | None = None
+
+    async def run(self) -> int:
+        """Until Ctrl-C; returns the exit code."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._signalled)
+        started = monotonic()
+        self._say("started", f"{len(self._children)} workers for {self._queue}. Ctrl-C stops them")
+        tasks = [asyncio.create_task(self._keep(child)) for child in self._children]
+        beside = [asyncio.create_task(self._draw(started))]
+        if self._reload:
+            beside.append(asyncio.create_task(self._watch()))
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            await cancel_and_wait(*beside)
+            self._line.clear()
+            self._line.shown = False
+        total = self._total()
+        self._say("stopped", f"stopped: {total.done:,} done, {total.failed:,} failed, {total.dead:,} dead")
+        return self._broken or 0
+
+    def _signalled(self) -> None:
+        if self._stop.is_set():
+            for child in self._children:
+                _send(child, signal.SIGKILL)
+            self._line.clear()
+            os._exit(INTERRUPTED)
+        self._stop.set()
+        if not self._session.as_json:
+            self._line.say("stopping: no more jobs are taken, those that run may end. Ctrl-C again stops at once")
+        self._end_all()
+        self._turning = asyncio.get_running_loop().create_task(self._turn())
+
+    def _end_all(self) -> None:
+        for child in self._children:
+            _send(child, signal.SIGTERM)
+
+    async def _keep(self, child: _Child) -> None:
+        pause_s = _FIRST_PAUSE_S
+        while not self._stop.is_set():
+            began, generation = monotonic(), self._generation
+            code = await self._live(child)
+            if self._stop.is_set():
+                return
+            if generation != self._generation:
+                continue
+            if not child.ready:
+                if not self._reload:
+                    # What cannot even start will not start the next time either.
+                    self._broken = code or FAILED
+                    self._stop.set()
+                    self._end_all()
+                    return
+                self._line.say("it cannot start; waiting for a change of the code")
+                await self._next_generation(generation)
+                continue
+            pause_s = _FIRST_PAUSE_S if monotonic() - began > _LONGEST_PAUSE_S else min(pause_s * 2, _LONGEST_PAUSE_S)
+            self._line.say(f"worker {child.index} ended with code {code}; another starts in {pause_s:g} s")
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stop.wait(), pause_s)
+
+    async def _next_generation(self, generation: int) -> None:
+        async with self._turned:
+            await self._turned.wait_for(lambda: generation != self._generation or self._stop.is_set())
+
+    async def _turn(self) -> None:
+        async with self._turned:
+            self._turned.notify_all()
+
+    async def _live(self, child: _Child) -> int:
+        """One process, from start to end; returns its exit code."""
+        ours, theirs = socket.socketpair()
+        arguments = [*self._arguments, "--child", str(child.index), "--child-fd", str(theirs.fileno())]
+        child.ready = False
+        # In a session of its own: Ctrl-C in the terminal is for this process, which passes it on.
+        child.process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "chasqui_engine.cli", "worker", *arguments),
+            pass_fds=(theirs.fileno(),),
+            start_new_session=True,
+        )
+        theirs.close()
+        if self._stop.is_set():
+            _send(child, signal.SIGTERM)
+        hearing = asyncio.create_task(self._hear(child, ours))
+        code = await child.process.wait()
+        await hearing
+        child.process = None
+        for name, value in child.now.as_dict().items():
+            setattr(child.before, name, getattr(child.before, name) + value)
+        child.now = Numbers()
+        return code
+
+    async def _hear(self, child: _Child, ours: socket.socket) -> None:
+        reader, writer = await asyncio.open_connection(sock=ours)
+        try:
+            # Ends with the process: a line cut short is its last.
+            with contextlib.suppress(OSError, ValueError):
+                while line := await reader.readline():
+                    child.now = Numbers(**json.loads(line))
+                    child.ready = True
+        finally:
+            writer.close()
+
+    def _total(self) -> Numbers:
+        total = Numbers()
+        for child in self._children:
+            for part in (child.before, child.now):
+                for name, value in part.as_dict().items():
+                    setattr(total, name, getattr(total, name) + value)
+        return total
+
+    def _say(self, what: str, text: str) -> None:
+        if self._session.as_json:
+            facts = {"event": what, "queue": self._queue, "processes": len(self._children), "pid": os.getpid()}
+            print_json({**facts, **self._total().as_dict()})
+        else:
+            self._line.say(text)
+
+    async def _draw(self, started: float) -> None:
+        rate = Rate()
+        while True:
+            total = self._total()
+            alive = sum(child.ready and child.process is not None for child in self._children)
+            stands = f"{alive} of {len(self._children)} workers"
+            rated = rate.of(total.done + total.failed)
+            self._line.draw(worker_line(self._queue, total, rated, monotonic() - started, stands))
+            await asyncio.sleep(_DRAW_EVERY_S)
+
+    async def _watch(self) -> None:
+        before = await asyncio.to_thread(_times)
+        while True:
+            await asyncio.sleep(_LOOK_EVERY_S)
+            now = await asyncio.to_thread(_times)
+            if now != before:
+                changed = sorted(str(path) for path in now.keys() | before.keys() if now.get(path) != before.get(path))
+                before = now
+                self._line.say(f"{changed[0]} changed: starting anew")
+                self._generation += 1
+                self._end_all()
+                await self._turn()
+
+
+def _send(child: _Child, number: signal.Signals) -> None:
+    if child.process is not None and child.process.returncode is None:
+        # It may end in this very moment.
+        with contextlib.suppress(ProcessLookupError):
+            if number is signal.SIGKILL:
+                os.killpg(child.process.pid, number)
+            else:
+                child.process.send_signal(number)
+
+
+def _times() -> dict[Path, float]:
+    """When each Python file under the current folder was last written."""
+    found: dict[Path, float] = {}
+    for folder, folders, files in os.walk("."):
+        folders[:] = [name for name in folders if name not in _NOT_WATCHED and not name.startswith(".")]
+        for name in files:
+            if name.endswith(".py"):
+                path = Path(folder) / name
+                # Gone between the listing and the look.
+                with contextlib.suppress(OSError):
+                    found[path] = path.stat().st_mtime
+        if len(found) > _MOST_FILES:
+            break
+    return found

@@ -1,0 +1,162 @@
+"""One worker in this process: from its start to its end, by the first Ctrl-C or the second."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import signal
+import socket
+from dataclasses import dataclass
+from typing import Any
+
+from chasqui_engine.cli.live import LiveLine, Rate, Tally, worker_line
+from chasqui_engine.cli.loading import load_handler
+from chasqui_engine.cli.session import INTERRUPTED, Session, print_json
+from chasqui_engine.clock import monotonic
+from chasqui_engine.config import ProducerConfig
+from chasqui_engine.errors import ChasquiError, ConfigError
+from chasqui_engine.producer import Producer
+from chasqui_engine.sink import MetricsSink
+from chasqui_engine.supervise import cancel_and_wait
+from chasqui_engine.worker import Worker
+
+_DRAW_EVERY_S = 0.5
+_REPORT_EVERY_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a worker is to do."""
+
+    target: str
+    queue: str
+    options: dict[str, Any]
+    """For `Worker`."""
+    metrics_host: str
+    metrics_port: int | None
+
+
+async def run_here(session: Session, plan: Plan, child: socket.socket | None = None) -> int:
+    """Runs until told to stop; returns the exit code. A `child` reports over a socket to the process that began it."""
+    handler = load_handler(plan.target)
+    tally = Tally(_prometheus(plan))
+    worker = Worker(plan.queue, handler, redis_url=session.url, metrics=tally, **plan.options)
+    line = LiveLine()
+    line.shown = line.shown and not session.as_json and child is None
+    _log_above(line)
+    stopping = _Stopping(worker, line, silent=child is not None or session.as_json)
+    stopping.listen()
+    started = monotonic()
+    if child is None:
+        _say(session, line, "started", plan, {})
+    beside = [asyncio.create_task(_report(child, tally, worker) if child else _draw(session, plan, tally, line))]
+    try:
+        await worker.run()
+    finally:
+        await cancel_and_wait(*beside)
+        line.clear()
+        line.shown = False
+    if child is None:
+        _say(session, line, "stopped", plan, {**tally.numbers.as_dict(), "seconds": round(monotonic() - started, 1)})
+    return 0
+
+
+class _Stopping:
+    """Ctrl-C: the first lets running jobs end, the second does not."""
+
+    def __init__(self, worker: Worker, line: LiveLine, *, silent: bool) -> None:
+        self._worker = worker
+        self._line = line
+        self._silent = silent
+        self._asked = False
+        self._closing: asyncio.Task[None] | None = None
+
+    def listen(self) -> None:
+        """From now on."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._signalled)
+
+    def _signalled(self) -> None:
+        if self._asked:
+            self._line.clear()
+            os._exit(INTERRUPTED)
+        self._asked = True
+        if not self._silent:
+            self._line.say("stopping: no more jobs are taken, those that run may end. Ctrl-C again stops at once")
+        self._closing = asyncio.get_running_loop().create_task(self._worker.close())
+
+
+def _prometheus(plan: Plan) -> MetricsSink | None:
+    if plan.metrics_port is None:
+        return None
+    from chasqui_engine.metrics.prometheus import PrometheusSink
+
+    sink = PrometheusSink(plan.queue)
+    from prometheus_client import start_http_server
+
+    try:
+        start_http_server(plan.metrics_port, addr=plan.metrics_host)
+    except OSError as err:
+        raise ConfigError(f"metrics cannot be served at {plan.metrics_host}:{plan.metrics_port}: {err}") from err
+    return sink
+
+
+def _log_above(line: LiveLine) -> None:
+    root = logging.getLogger()
+    line.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
+    root.handlers = [line]
+
+
+def _say(session: Session, line: LiveLine, what: str, plan: Plan, facts: dict[str, Any]) -> None:
+    at_once = plan.options["concurrency"]
+    if session.as_json:
+        print_json({"event": what, "queue": plan.queue, "concurrency": at_once, "pid": os.getpid(), **facts})
+    elif what == "started":
+        line.say(f"worker for {plan.queue}: {plan.target}, {at_once} at once. Ctrl-C stops it")
+    else:
+        told = f"{facts['done']:,} done, {facts['failed']:,} failed, {facts['dead']:,} dead"
+        line.say(f"stopped after {facts['seconds']} s: {told}")
+
+
+async def _draw(session: Session, plan: Plan, tally: Tally, line: LiveLine) -> None:
+    if not line.shown:
+        return
+    rate, started, stands = Rate(), monotonic(), "connecting"
+    producer: Producer | None = None
+    try:
+        while True:
+            # The line is never worth ending a worker for.
+            with contextlib.suppress(ChasquiError):
+                producer = producer or await Producer.connect(session.url, ProducerConfig(queue_name=plan.queue))
+                counts = await producer.counts(group=plan.options["group"])
+                paused = "PAUSED · " if counts.paused else ""
+                stands = f"{paused}{counts.waiting:,} waiting · {counts.active:,} active · {counts.delayed:,} delayed"
+            numbers = tally.numbers
+            rated = rate.of(numbers.done + numbers.failed)
+            line.draw(worker_line(plan.queue, numbers, rated, monotonic() - started, stands))
+            await asyncio.sleep(_DRAW_EVERY_S)
+    finally:
+        if producer is not None:
+            await producer.close()
+
+
+async def _report(parent: socket.socket, tally: Tally, worker: Worker) -> None:
+    """Tells the parent what is done so far, and stops when there is no parent any more."""
+    reader, writer = await asyncio.open_connection(sock=parent)
+    gone = asyncio.create_task(reader.read())
+    try:
+        while not gone.done():
+            writer.write(json.dumps(tally.numbers.as_dict()).encode() + b"\n")
+            await asyncio.wait({gone}, timeout=_REPORT_EVERY_S)
+        await worker.close()
+    finally:
+        # The last word: what was done since the one before.
+        with contextlib.suppress(OSError):
+            writer.write(json.dumps(tally.numbers.as_dict()).encode() + b"\n")
+            await writer.drain()
+        await cancel_and_wait(gone)
+        writer.close()

@@ -1,0 +1,257 @@
+"""Any order of adding, delaying, cancelling, running, failing, replaying and repeating, against a plain model."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule, run_state_machine_as_test
+
+from chasqui_engine import Consumer, ConsumerConfig, Job, Queue, RepeatPattern, RetryConfig
+from chasqui_engine._redis.keys import QueueKeys
+from tests.integration.helpers import until
+from tests.wire.theirs import PeerProcess, Theirs
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Iterator
+
+MAX_ATTEMPTS = 2
+HOUR_MS = 3_600_000
+DATA: dict[str, dict[str, str]] = {"well": {}, "fail": {"fail": "as told"}}
+"""What makes a handler of either engine do what the model foresees."""
+
+
+class Model:
+    """Where every job should be."""
+
+    def __init__(self) -> None:
+        self.waiting: dict[str, str] = {}
+        """Id → what its handler will do: "well" or "fail"."""
+        self.delayed: dict[str, str] = {}
+        self.dead: list[tuple[str, str]] = []
+        self.taken: set[str] = set()
+        self.specs: set[str] = set()
+        self.runs: dict[str, int] = {}
+        """Id → runs so far, in all its lives."""
+
+    def run_all(self) -> None:
+        for job_id, fate in self.waiting.items():
+            made = 1 if fate == "well" else MAX_ATTEMPTS
+            self.runs[job_id] = self.runs.get(job_id, 0) + made
+            if fate == "fail":
+                self.dead.append((job_id, fate))
+        self.waiting.clear()
+
+
+class QueueMachine(RuleBasedStateMachine):
+    """The engine and the model, step by step."""
+
+    url = ""
+    peer: PeerProcess | None = None
+    their_runs = 0
+    jobs: Bundle[str] = Bundle("jobs")
+    specs: Bundle[str] = Bundle("specs")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._runner = asyncio.Runner()
+        self._numbers = itertools.count()
+        self._turns = itertools.cycle((True, False))
+        self._seen = 0
+        self.model = Model()
+        self.ran: dict[str, int] = {}
+        self._name = f"t-{uuid.uuid4()}"
+        self._keys = QueueKeys(self._name)
+        self._queue = Queue(self._name, redis_url=self.url)
+
+    def teardown(self) -> None:
+        self._do(self._queue.close())
+        self._runner.close()
+
+    def _do(self, step: Coroutine[Any, Any, Any]) -> Any:
+        async def within_time() -> Any:
+            async with asyncio.timeout(30):
+                return await step
+
+        return self._runner.run(within_time())
+
+    def _fresh_id(self) -> str:
+        return f"job-{next(self._numbers)}"
+
+    @rule(target=jobs, fate=st.sampled_from(["well", "fail"]))
+    def add(self, fate: str) -> str:
+        job_id = self._fresh_id()
+        self._do(self._queue.add("n", DATA[fate], job_id=job_id))
+        self.model.waiting[job_id] = fate
+        self.model.taken.add(job_id)
+        return job_id
+
+    @rule(target=jobs, fates=st.lists(st.sampled_from(["well", "fail"]), max_size=5))
+    def add_many(self, fates: list[str]) -> Any:
+        ids = [self._fresh_id() for _ in fates]
+        items = [{"name": "n", "data": DATA[fate], "job_id": job_id} for job_id, fate in zip(ids, fates, strict=True)]
+        self._do(self._queue.add_bulk(items))
+        self.model.waiting.update(zip(ids, fates, strict=True))
+        self.model.taken.update(ids)
+        return multiple(*ids)
+
+    @rule(target=jobs, fate=st.sampled_from(["well", "fail"]))
+    def delay(self, fate: str) -> str:
+        job_id = self._fresh_id()
+        self._do(self._queue.add("n", DATA[fate], job_id=job_id, delay_ms=HOUR_MS))
+        self.model.delayed[job_id] = fate
+        self.model.taken.add(job_id)
+        return job_id
+
+    @rule(job_id=jobs, later=st.booleans())
+    def add_again(self, job_id: str, later: bool) -> None:
+        """A no-op for an id that is taken; one whose job was cancelled is free again."""
+        self._do(self._queue.add("n", DATA["well"], job_id=job_id, delay_ms=HOUR_MS if later else None))
+        if job_id not in self.model.taken:
+            self.model.taken.add(job_id)
+            (self.model.delayed if later else self.model.waiting)[job_id] = "well"
+
+    @rule(job_id=jobs)
+    def cancel(self, job_id: str) -> None:
+        found = self._do(self._queue.cancel_delayed(job_id))
+        assert found == (job_id in self.model.delayed)
+        if found:
+            del self.model.delayed[job_id]
+            self.model.taken.discard(job_id)
+
+    @rule()
+    def time_passes(self) -> None:
+        """Everything delayed is due: its time is moved into the past."""
+        self._do(self._make_due())
+        self.model.waiting.update(self.model.delayed)
+        self.model.delayed.clear()
+
+    async def _make_due(self) -> None:
+        from redis.asyncio import Redis
+
+        async with Redis.from_url(self.url) as raw:
+            for member in await raw.zrange(self._keys.delayed, 0, -1):
+                await raw.zadd(self._keys.delayed, {member: 1})
+        await self._work(lambda: self._standing("delayed", 0), concurrency=1, shy=True)
+
+    @rule()
+    def work(self) -> None:
+        """A worker comes, runs all there is, and leaves."""
+        self._do(self._run_all())
+        self.model.run_all()
+
+    async def _run_all(self) -> None:
+        if self.peer is not None and next(self._turns):
+            theirs = Theirs(self.peer, self._name)
+            await theirs.work(max_attempts=MAX_ATTEMPTS)
+            await until(self._quiet, timeout_s=20)
+            await theirs.stop()
+            runs = await theirs.runs()
+            for job_id, *_ in runs[self._seen :]:
+                self.ran[job_id] = self.ran.get(job_id, 0) + 1
+            type(self).their_runs += len(runs) - self._seen
+            self._seen = len(runs)
+            return
+        await self._work(self._quiet)
+
+    async def _work(self, until_it_is: Any, *, concurrency: int = 10, shy: bool = False) -> None:
+        async def handler(job: Job) -> None:
+            self.ran[job.id] = self.ran.get(job.id, 0) + 1
+            if "fail" in job.payload:
+                raise ValueError(job.payload["fail"])
+
+        retry = RetryConfig(initial_backoff_ms=1, jitter_ms=0)
+        config = ConsumerConfig(
+            queue_name=self._name, max_attempts=MAX_ATTEMPTS, retry=retry, block_ms=50, delayed_poll_interval_ms=5,
+            concurrency=concurrency, run_scheduler=False,
+        )  # fmt: skip
+        shutdown = asyncio.Event()
+        from chasqui_engine import Promoter
+
+        service = Promoter(self.url, self._name, config.promoter()) if shy else Consumer(self.url, config)
+        running = asyncio.create_task(
+            service.run(shutdown) if isinstance(service, Promoter) else service.run(handler, shutdown)
+        )
+        try:
+            await until(until_it_is, timeout_s=20)
+        finally:
+            shutdown.set()
+            await running
+
+    @rule()
+    def replay(self) -> None:
+        moved = self._do(self._queue.replay_dlq())
+        assert moved == len(self.model.dead)
+        self.model.waiting.update(self.model.dead)
+        self.model.dead.clear()
+
+    @rule(target=specs, hours=st.integers(1, 3))
+    def repeat(self, hours: int) -> str:
+        spec = self._do(self._queue.upsert_repeatable_job("tick", 1, repeat=RepeatPattern.every(hours * HOUR_MS)))
+        self.model.specs.add(spec.id)
+        return str(spec.id)
+
+    @rule(key=specs)
+    def end_repeating(self, key: str) -> None:
+        assert self._do(self._queue.remove_repeatable_by_key(key)) == (key in self.model.specs)
+        self.model.specs.discard(key)
+
+    @invariant()
+    def everything_is_where_it_should_be(self) -> None:
+        stream, delayed, dead, specs = self._do(self._counts())
+        model = self.model
+        assert (stream, delayed, dead) == (len(model.waiting), len(model.delayed), len(model.dead))
+        assert specs == model.specs
+        assert self.ran == model.runs
+
+    async def _counts(self) -> tuple[int, int, int, set[str]]:
+        from redis.asyncio import Redis
+
+        keys = self._keys
+        async with Redis.from_url(self.url) as raw:
+            specs = {meta.key for meta in await self._queue.get_repeatable_jobs()}
+            return await raw.xlen(keys.stream), await raw.zcard(keys.delayed), await raw.xlen(keys.dlq), specs
+
+    async def _standing(self, what: str, count: int) -> bool:
+        stream, delayed, _dead, _specs = await self._counts()
+        return {"stream": stream, "delayed": delayed}[what] == count
+
+    async def _quiet(self) -> bool:
+        """Nothing waits, runs, or is about to be retried."""
+        stream, delayed, _dead, _specs = await self._counts()
+        return stream == 0 and delayed == len(self.model.delayed)
+
+
+BOUNDED = settings(
+    max_examples=30, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
+)
+
+
+def test_any_order_of_things(valkey_url: str) -> None:
+    class OnValkey(QueueMachine):
+        url = valkey_url
+
+    run_state_machine_as_test(OnValkey, settings=BOUNDED)
+
+
+@pytest.fixture
+def peer(redis86_url: str) -> Iterator[PeerProcess]:
+    process = PeerProcess(redis86_url)
+    yield process
+    process.close()
+
+
+def test_any_order_of_things_with_chasquimq_as_the_other_worker(redis86_url: str, peer: PeerProcess) -> None:
+    process = peer
+
+    class Shared(QueueMachine):
+        url = redis86_url
+        peer = process
+
+    run_state_machine_as_test(Shared, settings=settings(BOUNDED, max_examples=12, stateful_step_count=20))
+    assert Shared.their_runs

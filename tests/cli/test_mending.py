@@ -1,0 +1,179 @@
+"""`dlq`, `delayed` and `repeatable`."""
+
+from __future__ import annotations
+
+import base64
+import json
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import msgpack
+import pytest
+
+from chasqui_engine import RepeatPattern
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    import redis
+
+    from chasqui_engine import SyncQueue
+
+
+def bury(client: redis.Redis, queue_name: str, job_id: str, *, name: str, reason: str, age_ms: int = 0) -> bytes:
+    envelope: bytes = msgpack.packb([job_id, msgpack.packb({"of": job_id}), 1_700_000_000_000, 3])
+    seconds, micros = client.time()
+    entry_id = f"{seconds * 1000 + micros // 1000 - age_ms}-*" if age_ms == 0 else f"{seconds * 1000 - age_ms}-0"
+    fields: Any = {"d": envelope, "n": name, "source_id": "1-1", "reason": reason, "detail": f"ValueError: {job_id}"}
+    client.xadd(f"{{chasqui:{queue_name}}}:dlq", fields, id=entry_id)
+    return envelope
+
+
+@pytest.fixture
+def dead(client: redis.Redis, queue: SyncQueue) -> list[str]:
+    """Four dead jobs: an old one, and three of now."""
+    bury(client, queue.name, "old", name="mail", reason="retries_exhausted", age_ms=7_200_000)
+    bury(client, queue.name, "b", name="mail", reason="unrecoverable")
+    bury(client, queue.name, "c", name="sms", reason="unrecoverable")
+    client.xadd(f"{{chasqui:{queue.name}}}:dlq", {"d": b"\xc1", "source_id": "1-1", "reason": "decode_failed"})
+    return ["old", "b", "c"]
+
+
+def ids(said: Any) -> list[str | None]:
+    return [entry["job_id"] for entry in said.json]
+
+
+def test_peeking(cli: Callable[..., Any], queue: SyncQueue, dead: list[str]) -> None:
+    said = cli("dlq", "peek", queue.name, "--json")
+    assert ids(said) == ["old", "b", "c", None]
+    first, *_, last = said.json
+    assert first["payload"] == {"of": "old"}
+    assert (first["detail"], first["code"], first["attempt"]) == ("ValueError: old", "CMQ-020", 3)
+    assert last["unreadable"]
+    assert ids(cli("dlq", "peek", "-q", queue.name, "--limit", "2", "--json")) == ["old", "b"]
+    said = cli("dlq", "peek", queue.name)
+    assert '{"of": "b"}' in said.out
+    assert "ValueError: c" in said.out
+    assert "4 of 4 shown: 2 unrecoverable" in said.out
+
+
+@pytest.mark.parametrize(
+    ("filters", "found"),
+    [
+        (("--reason", "unrecoverable"), ["b", "c"]),
+        (("--reason", "unrecoverable", "--name", "mail"), ["b"]),
+        (("--name", "mail"), ["old", "b"]),
+        (("--older-than", "1h"), ["old"]),
+        (("--newer-than", "1h", "--name", "mail", "--name", "sms"), ["b", "c"]),
+        (("--job-id", "c"), ["c"]),
+        (("--name", "nobody"), []),
+    ],
+)
+def test_filters(
+    cli: Callable[..., Any], queue: SyncQueue, dead: list[str], filters: tuple[str, ...], found: list[str]
+) -> None:
+    assert ids(cli("dlq", "peek", queue.name, *filters, "--json")) == found
+
+
+def test_replaying(cli: Callable[..., Any], queue: SyncQueue, dead: list[str]) -> None:
+    said = cli("dlq", "replay", queue.name, "--name", "mail", "--yes", "--json")
+    assert said.json == {"queue": queue.name, "selected": 2, "replayed": 2}
+    assert (queue.get_job("b").state, queue.get_job("b").attempt) == ("waiting", 0)
+    said = cli("dlq", "replay", queue.name, "--yes")
+    assert "1 replayed, 1 stay" in said.out
+    assert cli("dlq", "replay", queue.name, "--name", "mail", "--yes").code == 3
+
+
+def test_nothing_is_destroyed_without_a_yes(cli: Callable[..., Any], queue: SyncQueue, dead: list[str]) -> None:
+    for words in (("dlq", "replay", queue.name), ("dlq", "delete", queue.name, "--all")):
+        said = cli(*words, stdin="")
+        assert said.code == 2
+        assert "--yes" in said.err
+    assert queue.counts().dead == 4
+
+
+def test_deleting(cli: Callable[..., Any], queue: SyncQueue, dead: list[str]) -> None:
+    assert cli("dlq", "delete", queue.name, "--older-than", "1h", "-y", "--json").json["deleted"] == 1
+    assert ids(cli("dlq", "peek", queue.name, "--json")) == ["b", "c", None]
+    assert cli("dlq", "delete", queue.name, "--all", "--yes").out.strip() == "3 deleted"
+    assert queue.counts().dead == 0
+    assert cli("dlq", "delete", queue.name, "--all", "--yes").code == 3
+    assert "no dead letters" in cli("dlq", "peek", queue.name).out
+
+
+def test_exporting(cli: Callable[..., Any], queue: SyncQueue, client: redis.Redis, tmp_path: Path) -> None:
+    envelopes = [bury(client, queue.name, f"job-{n}", name="mail", reason="unrecoverable") for n in range(1200)]
+    path = tmp_path / "dead.jsonl"
+    assert cli("dlq", "export", queue.name, "-o", str(path), "--json").json["exported"] == 1200
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [base64.b64decode(line["envelope"]) for line in lines] == envelopes
+    assert lines[7]["payload"] == {"of": "job-7"}
+    assert len(cli("dlq", "export", queue.name, "--job-id", "job-3").lines) == 1
+    assert cli("dlq", "export", queue.name, "-o", "/no/such/folder/x").code == 2
+    assert queue.counts().dead == 1200
+
+
+def test_delayed_jobs(cli: Callable[..., Any], queue: SyncQueue) -> None:
+    assert "no delayed jobs" in cli("delayed", "list", queue.name).out
+    for n, job_id in enumerate(("a", "b", "c")):
+        queue.add("mail", {"n": n}, job_id=job_id, delay_ms=60_000 * (n + 1))
+    listed = cli("delayed", "list", queue.name, "--json").json
+    assert [entry["id"] for entry in listed] == ["a", "b", "c"]
+    assert listed[0]["payload"] == {"n": 0}
+    text = cli("delayed", "list", queue.name, "--limit", "2").out
+    assert "2 of 3 shown" in text
+    assert "│ in " in text
+    assert cli("delayed", "cancel", queue.name, "a").code == 0
+    said = cli("delayed", "cancel", "a", "b", "-q", queue.name, "--json")
+    assert (said.code, said.json) == (3, [{"id": "a", "done": False}, {"id": "b", "done": True}])
+    assert cli("delayed", "reschedule", "c", "-q", queue.name, "--at", "2027-03-01T09:00+01:00").code == 0
+    [entry] = cli("delayed", "list", queue.name, "--json").json
+    assert entry["run_at"] == "2027-03-01T08:00:00.000Z"
+    assert cli("delayed", "reschedule", "c", "-q", queue.name).code == 2
+    assert cli("delayed", "run-now", "c", "-q", queue.name).code == 0
+    assert queue.get_job("c").state == "waiting"
+    assert cli("delayed", "run-now", "c", "-q", queue.name).code == 3
+
+
+def test_repeatables(cli: Callable[..., Any], queue: SyncQueue) -> None:
+    assert "no repeatable jobs" in cli("repeatable", "list", queue.name).out
+    zone = ("--cron", "30 9 * * *", "--tz", "America/New_York")
+    said = cli("repeatable", "add", "report", '{"a": 1}', "-q", queue.name, *zone, "--missed", "all:5", "--json")
+    key = said.json["key"]
+    assert key == "report::cron:30 9 * * *:America/New_York"
+    first = datetime.fromisoformat(said.json["first_fire"])
+    assert (first.hour, first.minute) == (9, 30)
+    assert cli("repeatable", "add", "tick", "-q", queue.name, "--every", "5m", "--key", "t", "--limit", "3").code == 0
+    listed = {entry["key"]: entry for entry in cli("repeatable", "list", queue.name, "--json").json}
+    assert listed[key]["missed_fires"] == {"kind": "fire-all", "max_catchup": 5}
+    assert listed["t"]["pattern"] == {"kind": "every", "interval_ms": 300_000}
+    assert listed["t"]["limit"] == 3
+    assert "30 9 * * * (America/New_York)" in cli("repeatable", "list", queue.name).out
+    assert cli("repeatable", "remove", queue.name, "t").out.strip() == "removed"
+    assert cli("repeatable", "remove", "t", "-q", queue.name).code == 3
+    assert [meta.key for meta in queue.get_repeatable_jobs()] == [key]
+
+
+def test_previewing_a_stored_one(cli: Callable[..., Any], queue: SyncQueue) -> None:
+    job = queue.upsert_repeatable_job("n", 1, repeat=RepeatPattern.cron("0 */2 * * *", tz="Europe/Berlin"), limit=4)
+    said = cli("repeatable", "preview", job.id, "-q", queue.name, "--down-for", "5h", "--json").json
+    assert len(said["fires"]) == 4
+    hours = [datetime.fromisoformat(at) for at in said["fires"]]
+    assert all(at.hour % 2 == 0 and at.utcoffset() for at in hours)
+    assert {label: told["jobs"] for label, told in said["policies"].items()} == {
+        "skip": 0,
+        "fire-once": 1,
+        "fire-all (100)": 3,
+    }
+    assert cli("repeatable", "preview", "none", "-q", queue.name).code == 3
+
+
+def test_previewing_a_pattern(cli: Callable[..., Any]) -> None:
+    said = cli("repeatable", "preview", "--cron", "0 9 * * 1-5", "--tz", "America/New_York", "-n", "3")
+    assert said.code == 0
+    assert said.out.count("T09:00:00-0") >= 3
+    assert "fire-once" in said.out
+    every = cli("repeatable", "preview", "--every", "10m", "-n", "2", "--json").json
+    first, second = map(datetime.fromisoformat, every["fires"])
+    assert (second - first).total_seconds() == 600

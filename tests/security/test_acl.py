@@ -1,0 +1,231 @@
+"""The ACL files in `deploy/acl`: each role does its work, and is refused the rest."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from redis.asyncio import Redis
+from redis.exceptions import NoPermissionError, ResponseError
+
+from chasqui_engine import JobFailedError, Queue, QueueEvents, RedisError, RepeatPattern, Worker
+from chasqui_engine._redis.keys import QueueKeys
+from tests.integration.helpers import until, working
+from tests.servers import REDIS_8, ServerProcess
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from chasqui_engine import Job
+
+FOLDER = Path(__file__).parents[2] / "deploy" / "acl"
+ROLES = ("producer", "worker", "monitor", "operator")
+PASSWORD = "a-password"
+QUEUE = "guarded"
+KEYS = QueueKeys(QUEUE)
+
+
+@pytest.fixture
+def server(server_kind: str, tmp_path: Path) -> Iterator[ServerProcess]:
+    """A server that was given the files as they are shipped, each user with a password."""
+    if server_kind == "given":
+        pytest.skip("needs a server of its own")
+    # A file with a command that the server does not know keeps it from starting.
+    worker = "worker-redis-8.2" if server_kind == REDIS_8 else "worker"
+    texts = [(FOLDER / f"{worker if role == 'worker' else role}.acl").read_text() for role in ROLES]
+    texts = [text.replace(" resetpass ", f" >{PASSWORD} ") for text in texts]
+    acl_file = tmp_path / "users.acl"
+    acl_file.write_text("user default on nopass ~* &* +@all\n" + "".join(texts))
+    with ServerProcess(server_kind, ("--aclfile", str(acl_file))) as server:
+        yield server
+
+
+@pytest.fixture
+async def admin(server: ServerProcess) -> AsyncIterator[Redis]:
+    async with Redis.from_url(server.url) as client:
+        yield client
+
+
+def url_for(server: ServerProcess, role: str) -> str:
+    return server.url.replace("redis://", f"redis://chasqui-{role}:{PASSWORD}@")
+
+
+class Fails:
+    """A handler: does what the job's name says, and returns its payload."""
+
+    def __init__(self) -> None:
+        self.runs: list[str] = []
+
+    async def __call__(self, job: Job) -> Any:
+        self.runs.append(job.name)
+        if job.name == "dies" or (job.name == "fails once" and job.attempt == 0):
+            raise ValueError("no")
+        return job.payload
+
+
+def worker_of(server: ServerProcess, handler: Fails) -> Worker:
+    settings: dict[str, Any] = {"read_block_ms": 100, "claim_min_idle_ms": 300, "scheduler_tick_ms": 50}
+    return Worker(QUEUE, handler, redis_url=url_for(server, "worker"), max_attempts=2, store_results=True, **settings)
+
+
+async def refusals(admin: Redis) -> list[dict[str, Any]]:
+    """What the server refused anybody so far, and why."""
+    # The client says which library it is; Redis 7.0 has no such command, and a refusal is nothing to the client.
+    return [entry for entry in await admin.acl_log() if entry["object"] != "client|setinfo"]
+
+
+async def test_every_role_does_its_work(server: ServerProcess, admin: Redis) -> None:
+    handler = Fails()
+    async with (
+        Queue(QUEUE, redis_url=url_for(server, "producer")) as queue,
+        Queue(QUEUE, redis_url=url_for(server, "monitor")) as eyes,
+        Queue(QUEUE, redis_url=url_for(server, "operator")) as hands,
+        QueueEvents(QUEUE, redis_url=url_for(server, "monitor"), last_event_id="0", block_ms=100) as events,
+    ):
+        await queue.add("cancelled", 1, job_id="later", delay_ms=60_000)
+        minted = await queue.add("cancelled", 1, delay_ms=60_000)
+        assert await queue.cancel_delayed("later")
+        assert await queue.cancel_delayed(minted.id)
+        async with working(worker_of(server, handler)):
+            jobs = [
+                await queue.add("n", 1),
+                await queue.add("n", 2, job_id="mine"),
+                await queue.add("delayed", 3, delay_ms=50),
+                await queue.add("fails once", 4),
+            ]
+            assert [await job.wait_for_result(timeout=10) for job in jobs] == [1, 2, 3, 4]
+            assert await queue.get_job_result("mine") == 2
+            dead = await queue.add("dies", 5)
+            with pytest.raises(JobFailedError):
+                await dead.wait_for_result(timeout=10)
+            spec = await queue.upsert_repeatable_job("tick", 1, repeat=RepeatPattern.every(100))
+            await until(lambda: handler.runs.count("tick") >= 2)
+            assert [meta.key for meta in await queue.get_repeatable_jobs()] == [spec.id]
+            assert await queue.remove_repeatable_by_key(spec.id)
+
+            assert [letter["name"] for letter in await eyes.peek_dlq()] == ["dies"]
+            assert await eyes.get_repeatable_jobs() == []
+            assert (await anext(aiter(events))).name == "delayed"
+            assert (await eyes.counts()).dead == 1
+            assert (await eyes.get_job(dead.id)).name == "dies"
+            assert (await eyes.get_job("unheard of")).name == ""
+            assert not await eyes.is_paused()
+            assert await hands.pause()
+            assert await hands.resume()
+            assert await hands.replay_dlq() == 1
+            await until(lambda: handler.runs.count("dies") >= 3)
+        assert await admin.xinfo_consumers(KEYS.stream, "default") == []
+    assert await refusals(admin) == []
+
+
+async def test_a_worker_takes_over_from_one_that_died(server: ServerProcess, admin: Redis) -> None:
+    handler = Fails()
+    async with Queue(QUEUE, redis_url=url_for(server, "producer")) as queue:
+        await queue.add("n", 1)
+        await admin.xgroup_create(KEYS.stream, "default", "0")
+        await admin.xreadgroup("default", "dead", {KEYS.stream: ">"})
+        async with working(worker_of(server, handler)):
+            await until(lambda: handler.runs == ["n"])
+            await until(lambda: _is_empty(admin))
+    assert await refusals(admin) == []
+
+
+async def _is_empty(admin: Redis) -> bool:
+    return await admin.xlen(KEYS.stream) == 0
+
+
+STREAM, OTHER = KEYS.stream, "somebody-elses"
+FOR_NOBODY: list[tuple[str, ...]] = [
+    ("FLUSHALL",),
+    ("FLUSHDB",),
+    ("KEYS", "*"),
+    ("CONFIG", "GET", "requirepass"),
+    ("CONFIG", "SET", "maxmemory", "1"),
+    ("ACL", "LIST"),
+    ("ACL", "SETUSER", "x"),
+    ("SHUTDOWN",),
+    ("SCRIPT", "FLUSH"),
+    ("CLIENT", "LIST"),
+    ("CLIENT", "KILL", "TYPE", "normal"),
+    ("MONITOR",),
+    ("SUBSCRIBE", "c"),
+    ("PUBLISH", "c", "x"),
+    ("RENAME", STREAM, OTHER),
+    ("DUMP", STREAM),
+    ("DEL", STREAM),
+    ("UNLINK", STREAM),
+    ("XTRIM", KEYS.dlq, "MAXLEN", "0"),
+    ("GET", OTHER),
+    ("SET", OTHER, "x"),
+    ("XADD", OTHER, "*", "d", "x"),
+    ("EVAL", "return redis.call('GET', KEYS[1])", "1", OTHER),
+    ("EVAL", "return redis.call('GET', ARGV[1])", "0", OTHER),
+    ("EVAL", "return redis.call('DEL', KEYS[1])", "1", STREAM),
+    ("EVAL", "return redis.call('FLUSHALL')", "0"),
+]
+FOR_OTHERS: dict[str, list[tuple[str, ...]]] = {
+    "producer": [
+        ("XRANGE", STREAM, "-", "+"),
+        ("XREAD", "STREAMS", STREAM, "0"),
+        ("XREADGROUP", "GROUP", "default", "c", "STREAMS", STREAM, ">"),
+        ("XDEL", STREAM, "1-1"),
+        ("XRANGE", KEYS.dlq, "-", "+"),
+        ("SET", KEYS.result("j"), "x"),
+        ("SET", KEYS.promoter_lock, "x"),
+        ("DEL", KEYS.delayed),
+        ("SCAN", "0"),
+    ],
+    "worker": [
+        ("XRANGE", KEYS.dlq, "-", "+"),
+        ("XDEL", KEYS.dlq, "1-1"),
+        ("XTRIM", STREAM, "MAXLEN", "0"),
+        ("GET", KEYS.result("j")),
+        ("SET", KEYS.taken("j"), "1"),
+        ("SET", KEYS.paused, "1"),
+        ("XREAD", "STREAMS", KEYS.events, "0"),
+        ("XGROUP", "DESTROY", STREAM, "default"),
+        ("SCAN", "0"),
+    ],
+    "monitor": [
+        ("XADD", STREAM, "*", "d", "x"),
+        ("XREADGROUP", "GROUP", "default", "c", "STREAMS", STREAM, ">"),
+        ("XDEL", KEYS.dlq, "1-1"),
+        ("ZADD", KEYS.delayed, "1", "x"),
+        ("SET", KEYS.paused, "1"),
+        ("DEL", KEYS.result("j")),
+        ("EVAL", "return redis.call('XADD', KEYS[1], '*', 'd', 'x')", "1", STREAM),
+    ],
+    "operator": [
+        ("XREADGROUP", "GROUP", "default", "c", "STREAMS", STREAM, ">"),
+        ("XGROUP", "DESTROY", STREAM, "default"),
+        ("XTRIM", STREAM, "MAXLEN", "0"),
+        ("SET", KEYS.result("j"), "x"),
+    ],
+}
+
+
+@pytest.mark.parametrize("role", ROLES)
+async def test_a_role_is_refused_the_rest(server: ServerProcess, admin: Redis, role: str) -> None:
+    await admin.set(OTHER, "theirs")
+    await admin.xadd(STREAM, {"d": "x"})
+    async with Redis.from_url(url_for(server, role)) as client:
+        for command in FOR_NOBODY + FOR_OTHERS[role]:
+            with pytest.raises((NoPermissionError, ResponseError)) as caught:
+                await client.execute_command(*command)
+            said = str(caught.value)
+            assert re.search(r"permission|NOPERM|can't (run|access)", said), f"{command}: {said}"
+    assert await admin.get(OTHER) == b"theirs"
+    assert await admin.xlen(STREAM) == 1
+
+
+def test_the_files_for_workers_differ_in_one_command() -> None:
+    plain, newer = ((FOLDER / f"{name}.acl").read_text() for name in ("worker", "worker-redis-8.2"))
+    assert newer.replace(" +xackdel", "") == plain != newer
+
+
+async def test_a_refusal_is_an_error_that_says_so(server: ServerProcess) -> None:
+    async with Queue(QUEUE, redis_url=url_for(server, "monitor")) as queue:
+        with pytest.raises(RedisError, match=r"(?i)permission|can't run"):
+            await queue.add("n", 1)

@@ -1,0 +1,1 @@
+"""Long runs under load; only by `make soak`."""

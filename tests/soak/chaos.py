@@ -1,0 +1,144 @@
+"""Faults of every kind, chosen by chance, against a server and its workers."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import redis.asyncio
+
+from chasqui_engine import Queue, RedisError
+from tests.integration.helpers import until
+
+if TYPE_CHECKING:
+    import subprocess
+
+    from tests.acceptance.harness import Fleet
+    from tests.servers import ServerProcess
+
+
+class Chaos:
+    """Breaks something every few seconds, and mends what does not mend itself."""
+
+    def __init__(self, server: ServerProcess, fleet: Fleet, workers: int, seed: int) -> None:
+        self.server = server
+        self.fleet = fleet
+        self.done: Counter[str] = Counter()
+        self._workers = workers
+        self._chance = random.Random(seed)
+        self._kinds = (
+            self.kill_a_worker,
+            self.kill_a_worker,
+            self.stop_a_worker,
+            self.freeze_a_worker,
+            self.kill_the_server,
+            self.restart_the_server,
+            self.freeze_the_server,
+            self.kill_connections,
+            self.flap,
+            self.forget_scripts,
+        )
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Until told to stop."""
+        while not stop.is_set():
+            await self._chance.choice(self._kinds)()
+            await asyncio.sleep(self._chance.uniform(0.5, 4))
+
+    def full_strength(self) -> None:
+        """As many workers as there should be."""
+        alive = [worker for worker in self.fleet.workers if worker.poll() is None]
+        self.fleet.workers[:] = alive
+        for _ in range(self._workers - len(alive)):
+            self.fleet.start()
+
+    def _victim(self) -> subprocess.Popen[bytes]:
+        self.full_strength()
+        return self._chance.choice(self.fleet.workers)
+
+    async def kill_a_worker(self) -> None:
+        self.done["worker killed"] += 1
+        await asyncio.to_thread(self.fleet.kill, self._victim())
+        self.full_strength()
+
+    async def stop_a_worker(self) -> None:
+        self.done["worker stopped (SIGTERM)"] += 1
+        victim = self._victim()
+        victim.send_signal(signal.SIGTERM)
+        await asyncio.to_thread(victim.wait, 60)
+        self.full_strength()
+
+    async def freeze_a_worker(self) -> None:
+        self.done["worker frozen (SIGSTOP)"] += 1
+        victim = self._victim()
+        victim.send_signal(signal.SIGSTOP)
+        await asyncio.sleep(self._chance.uniform(0.5, 4))
+        victim.send_signal(signal.SIGCONT)
+
+    async def kill_the_server(self) -> None:
+        self.done["server killed"] += 1
+        await asyncio.to_thread(self.server.kill)
+        await asyncio.sleep(self._chance.uniform(0, 2))
+        await asyncio.to_thread(self.server.start)
+
+    async def restart_the_server(self) -> None:
+        self.done["server restarted"] += 1
+        await asyncio.to_thread(self.server.restart)
+
+    async def freeze_the_server(self) -> None:
+        self.done["server frozen"] += 1
+        self.server.pause()
+        await asyncio.sleep(self._chance.uniform(0.2, 2))
+        self.server.resume()
+
+    async def kill_connections(self) -> None:
+        self.done["connections killed"] += 1
+        await self._tell("CLIENT", "KILL", "TYPE", "normal")
+
+    async def flap(self) -> None:
+        self.done["connections flapping"] += 1
+        for _ in range(5):
+            await self._tell("CLIENT", "KILL", "TYPE", "normal")
+            await asyncio.sleep(0.1)
+
+    async def forget_scripts(self) -> None:
+        self.done["scripts forgotten"] += 1
+        await self._tell("SCRIPT", "FLUSH")
+
+    async def _tell(self, *command: str) -> None:
+        async with redis.asyncio.Redis.from_url(self.server.url) as admin:
+            await admin.execute_command(*command)
+
+
+class Adder:
+    """Adds numbered jobs, now and later, each under its number; tries each until the server has confirmed it."""
+
+    def __init__(self, url: str, queue: str, *, ahead: int) -> None:
+        self._url = url
+        self._queue = queue
+        self._ahead = ahead
+        self.accepted = 0
+        self.retried = 0
+
+    async def run(self, stop: asyncio.Event, finished: object) -> None:
+        """Stays a little ahead of the workers."""
+        assert callable(finished)
+        async with Queue(self._queue, redis_url=self._url) as queue:
+            while not stop.is_set():
+                await until(lambda: stop.is_set() or self.accepted - finished() < self._ahead, timeout_s=300)
+                numbers = range(self.accepted, self.accepted + 50)
+                jobs = [
+                    {"name": "n", "data": n, "job_id": f"job-{n}", "delay_ms": 500 if n % 10 == 0 else None}
+                    for n in numbers
+                ]
+                while True:
+                    try:
+                        await queue.add_bulk(jobs)
+                        break
+                    except RedisError:
+                        self.retried += 1
+                        await asyncio.sleep(0.1)
+                self.accepted = numbers.stop
