@@ -15,10 +15,10 @@ PACKAGES := chasqui_engine chasqui_provider pyspark_chasqui
 SOURCES  := $(PACKAGES) $(wildcard tests benchmarks dags_examples)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test check servers soak bench constraints clean
+.PHONY: help venv demo test e2e compat check servers soak bench constraints clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 venv: $(STAMP) ## Make .venv, or bring it up to date
 
@@ -43,8 +43,15 @@ check: $(STAMP) ## Lint, format, types, layers
 servers: ## Get the Redis servers that the tests run on
 	tests/servers/fetch
 
-test: check servers ## check, then every test but the soak
-	$(BIN)/pytest -m 'not soak' --ignore tests/architecture $(ARGS)
+# Most tests wait for a server more than they compute, so three at a time are well served by two cores.
+test: check servers ## check, then every test but the soak and the real Airflow
+	$(BIN)/pytest -n 3 --dist loadfile -m 'not soak and not e2e' --ignore tests/architecture $(ARGS)
+
+e2e: $(STAMP) servers ## The provider in a real Airflow: scheduler, triggerers, api-server
+	$(BIN)/pytest -m e2e --timeout 600 tests/provider/e2e $(ARGS)
+
+compat: $(STAMP) ## The engine with every supported redis client and Python
+	tests/compat/run
 
 soak: $(STAMP) servers ## The long runs under load
 	$(BIN)/pytest -m soak --timeout 3600 $(ARGS)

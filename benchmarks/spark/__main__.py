@@ -135,6 +135,7 @@ def read_ratio(spark: SparkSession, client: redis.Redis, url: str, rows: int, re
     assert _source(spark, url, "read").count() == rival.count() == rows
     speeds = _in_turns(ways, rows, repeat)
     client.delete("{chasqui:read}:events")
+    print("read", speeds, file=sys.stderr, flush=True)
     return {**speeds, "ratio": round(speeds["ours"] / speeds["tuples"], 2), "rows": rows}
 
 
@@ -160,6 +161,7 @@ def write_ratio(spark: SparkSession, client: redis.Redis, url: str, rows: int, r
     for work in ways.values():
         work()
     speeds = _in_turns(ways, rows, repeat)
+    print("write", speeds, file=sys.stderr, flush=True)
     return {**speeds, "ratio": round(speeds["fenced"] / speeds["foreachPartition"], 2), "rows": rows}
 
 

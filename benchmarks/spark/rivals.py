@@ -13,8 +13,6 @@ import redis
 from pyspark.sql import DataFrame, Row
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from chasqui_engine.ids import mint_id
-
 _PAGE = 2000
 
 
@@ -81,6 +79,9 @@ def write_by_hand(frame: DataFrame, url: str, queue: str) -> None:
     """Each partition with a client and pipelines of a thousand."""
 
     def work(rows: Iterator[Row]) -> None:
+        # Imported in the task: the mint holds a lock, which does not travel.
+        from chasqui_engine.ids import mint_id
+
         key = f"{{chasqui:{queue}}}:stream"
         with redis.Redis.from_url(url) as client:
             pipe = client.pipeline(transaction=False)

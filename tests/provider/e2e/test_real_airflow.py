@@ -16,7 +16,7 @@ from chasqui_engine import JobFailedError, SyncQueue
 from tests.provider.e2e.real_airflow import RealAirflow, copy_dags
 from tests.provider.helpers import worker_thread
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.filterwarnings("default")]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.filterwarnings("default")]
 
 DAGS = Path(__file__).parent / "dags"
 ORDERS, WAITS = "e2e-orders", "e2e-waits"
