@@ -1,0 +1,52 @@
+-- uses: events
+-- Puts one chunk of a bulk write where its jobs belong, the stream or the delayed set, unless it is there already.
+-- KEYS  1 stream; 2 fence; 3 delayed; 4 events; then per job with an id of its own: its "taken" key, its index key
+-- ARGV  1 chunk ('' = no fence); 2 digest of its rows; 3 seconds the fence stays; 4 most entries the stream may hold
+--       after this; 5 '1' to trim the oldest instead of refusing; 6 seconds an id stays taken after its job was due;
+--       7 events maximum; then per job: name ('' for none), envelope, member ('' = for now), time to run at in ms
+--       ('' = none), delay in ms ('' = none), job id, index of its "taken" key ('0' for none)
+-- Reply the number added; -1 when the stream is too full; -2 when the chunk was written before; -3 when it was written
+--       before with other rows
+local stream, fence, delayed, events = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local chunk, max, trim, ttl, events_max = ARGV[1], tonumber(ARGV[4]), ARGV[5] == '1', tonumber(ARGV[6]), ARGV[7]
+if chunk ~= '' then
+  local before = redis.call('HGET', fence, chunk)
+  if before then return before == ARGV[2] and -2 or -3 end
+end
+local now = server_now_ms()
+local now_ms = tonumber(now)
+
+local function delay_of(i)
+  if ARGV[i + 3] ~= '' then return tonumber(ARGV[i + 3]) - now_ms end
+  if ARGV[i + 4] ~= '' then return tonumber(ARGV[i + 4]) end
+  return 0
+end
+
+local for_now = 0
+for i = 8, #ARGV, 7 do
+  if delay_of(i) <= 0 then for_now = for_now + 1 end
+end
+if not trim and for_now > 0 and redis.call('XLEN', stream) + for_now > max then return -1 end
+local added = 0
+for i = 8, #ARGV, 7 do
+  local name, delay, key = ARGV[i], math.max(0, delay_of(i)), tonumber(ARGV[i + 6])
+  local expiry = math.ceil(delay / 1000) + ttl
+  if key == 0 or redis.call('SET', KEYS[key], '1', 'NX', 'EX', expiry) then
+    added = added + 1
+    if delay > 0 then
+      redis.call('ZADD', delayed, string.format('%.0f', now_ms + delay), ARGV[i + 2])
+      if key > 0 then redis.call('SET', KEYS[key + 1], ARGV[i + 2], 'EX', expiry) end
+      emit(events, events_max, now, 'delayed', ARGV[i + 5], name, 'delay_ms', string.format('%.0f', delay))
+    elseif name == '' then
+      redis.call('XADD', stream, '*', 'd', ARGV[i + 1])
+    else
+      redis.call('XADD', stream, '*', 'd', ARGV[i + 1], 'n', name)
+    end
+  end
+end
+if trim then redis.call('XTRIM', stream, 'MAXLEN', '~', max) end
+if chunk ~= '' then
+  redis.call('HSET', fence, chunk, ARGV[2])
+  redis.call('EXPIRE', fence, ARGV[3])
+end
+return added

@@ -1,0 +1,171 @@
+"""Jobs, dead letters, delayed jobs, repeatable specs and results as rows."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+
+from chasqui_engine.codec import decode_failure, decode_job, decode_payload, decode_spec, encode_payload
+from chasqui_engine.errors import ChasquiError
+from chasqui_engine.spark.stream_ids import ms_of
+
+Row = dict[str, Any]
+
+
+def batch_of(rows: Sequence[Row], queue: str, schema: pa.Schema) -> pa.RecordBatch:
+    """Rows as an Arrow batch; what a row does not say is null."""
+    columns = [
+        pa.array([queue] * len(rows) if field.name == "queue" else [row.get(field.name) for row in rows], field.type)
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def job_row(entry: Sequence[Any]) -> Row:
+    """An entry of the job stream."""
+    entry_id, fields = entry[0].decode(), _fields(entry[1])
+    name = _text(fields.get(b"n", b""))
+    return {"entry_id": entry_id, "ready_at": _moment(ms_of(entry_id)), **_job(fields.get(b"d"), name)}
+
+
+def dead_row(entry: Sequence[Any]) -> Row:
+    """An entry of the dead-letter stream."""
+    entry_id, fields = entry[0].decode(), _fields(entry[1])
+    detail = fields.get(b"detail")
+    return {
+        "entry_id": entry_id,
+        "died_at": _moment(ms_of(entry_id)),
+        "source_id": _text(fields.get(b"source_id", b"")),
+        "reason": _text(fields.get(b"reason", b"")),
+        "detail": None if detail is None else _text(detail),
+        **_job(fields.get(b"d"), _text(fields.get(b"n", b""))),
+    }
+
+
+def delayed_row(score: float, name: str, envelope: bytes) -> Row:
+    """A member of the delayed set."""
+    return {"run_at": _moment(int(score)), **_job(envelope, name)}
+
+
+def spec_row(key: str, next_fire_ms: float, data: bytes | None, fired: int) -> Row:
+    """A repeatable spec; one that cannot be read has a key and a time."""
+    row: Row = {"key": key, "next_fire": _moment(int(next_fire_ms)), "fired": fired}
+    if data is None:
+        return row
+    try:
+        spec = decode_spec(data)
+    except ChasquiError:
+        return row
+    payload = encode_payload(spec.payload)
+    return row | {
+        "job_name": spec.job_name,
+        "kind": spec.pattern.kind,
+        "expression": spec.pattern.expression,
+        "tz": spec.pattern.tz,
+        "interval_ms": spec.pattern.interval_ms,
+        "limit": spec.limit,
+        "start_after": _moment(spec.start_after_ms),
+        "end_before": _moment(spec.end_before_ms),
+        "missed_fires": spec.missed_fires.kind,
+        "max_catchup": spec.missed_fires.max_catchup,
+        "payload": payload,
+        "payload_json": as_json(spec.payload),
+    }
+
+
+def result_row(job_id: str, value: bytes, expires_at_ms: int | None) -> Row:
+    """What a handler returned."""
+    return {
+        "job_id": job_id,
+        "outcome": "completed",
+        "result": value,
+        "result_json": json_of(value),
+        "expires_at": _moment(expires_at_ms),
+    }
+
+
+def failure_row(job_id: str, value: bytes, expires_at_ms: int | None) -> Row:
+    """What a dead job left for those who wait for its result."""
+    row: Row = {"job_id": job_id, "outcome": "dead", "expires_at": _moment(expires_at_ms)}
+    try:
+        row["reason"], row["detail"], row["attempts"] = decode_failure(value)
+    except ChasquiError:
+        row["reason"] = "decode_failed"
+    return row
+
+
+def json_of(packed: bytes) -> str | None:
+    """MessagePack as JSON text; None when it is no MessagePack."""
+    try:
+        return as_json(decode_payload(packed))
+    except ChasquiError:
+        return None
+
+
+def as_json(value: Any) -> str:
+    """A value as JSON text. Bytes become base64, keys text, what JSON has no number for null."""
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    except (TypeError, ValueError):
+        return json.dumps(_plain(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key if isinstance(key, str) else str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, bool | int | str) else str(value)
+
+
+def _job(envelope: bytes | None, name: str) -> Row:
+    row: Row = {"name": name, "envelope": envelope}
+    if envelope is None:
+        return row
+    try:
+        job = decode_job(envelope, name)
+        packed = decode_payload(envelope)[1]
+    except ChasquiError:
+        return row
+    retry = job.retry
+    backoff = None if retry is None else retry.backoff
+    row |= {
+        "job_id": job.id,
+        # A typed producer of another engine may write the value itself in place of its bytes.
+        "payload": packed if isinstance(packed, bytes) else encode_payload(job.payload),
+        "payload_json": as_json(job.payload),
+        "created_at": _moment(job.created_at_ms),
+        "attempt": job.attempt,
+        "max_attempts": None if retry is None else retry.max_attempts,
+    }
+    if backoff is not None:
+        for field in ("kind", "delay_ms", "max_delay_ms", "multiplier", "jitter_ms"):
+            row[f"backoff_{field}"] = getattr(backoff, field)
+    return row
+
+
+def _fields(flat: Sequence[bytes]) -> dict[bytes, bytes]:
+    return dict(zip(flat[::2], flat[1::2], strict=True))
+
+
+def _text(data: bytes) -> str:
+    return data.decode(errors="replace")
+
+
+def _moment(ms: int | None) -> datetime | None:
+    if ms is None:
+        return None
+    try:
+        return datetime.fromtimestamp(ms // 1000, tz=UTC).replace(microsecond=ms % 1000 * 1000)
+    except (ValueError, OverflowError, OSError):  # further away than a calendar goes
+        return None

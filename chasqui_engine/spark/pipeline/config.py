@@ -1,0 +1,46 @@
+"""What the pipeline is told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from chasqui_engine.errors import ConfigError
+from chasqui_engine.names import check_queue_name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineConfig:
+    """One pipeline: queues in, a folder out."""
+
+    queues: tuple[str, ...]
+    out: str
+    url: str | None = None
+    conn_id: str | None = None
+    window_s: int = 300
+    """The length of gold's windows."""
+    slo_file: str | None = None
+    max_rows_per_batch: int = 1_000_000
+    """Events in one micro-batch of bronze: bounds the memory."""
+    fail_on_data_loss: bool = True
+    keep_days: int | None = None
+    """Days of bronze and silver that are kept; None keeps all. Gold is kept."""
+    compact_after: int = 20
+    """Batches of one day after which bronze puts them into one."""
+    gold_format: str = "parquet"
+
+    def __post_init__(self) -> None:
+        if not self.queues:
+            raise ConfigError("the pipeline needs at least one queue")
+        for queue in self.queues:
+            check_queue_name(queue, "queue")
+        if self.window_s < 1 or 86_400 % self.window_s:
+            raise ConfigError(f"window must divide a day, got {self.window_s} s")
+        if self.gold_format not in ("parquet", "delta"):
+            raise ConfigError(f"gold format must be parquet or delta, got {self.gold_format!r}")
+
+    @property
+    def source_options(self) -> dict[str, str]:
+        """How the queues are reached."""
+        if self.conn_id is not None:
+            return {"connId": self.conn_id}
+        return {} if self.url is None else {"url": self.url}

@@ -1,0 +1,89 @@
+"""The steps in their order. Each can be run alone, and again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from chasqui_engine.spark.pipeline import bronze, gold, report, silver, slo
+from chasqui_engine.spark.pipeline.bronze import Say
+from chasqui_engine.spark.pipeline.config import PipelineConfig
+from chasqui_engine.spark.pipeline.store import Store
+
+STEPS = ("bronze", "silver", "gold", "report")
+
+
+def _quiet(text: str) -> None:
+    """Says nothing."""
+
+
+class Pipeline:
+    """One pipeline: events of some queues in, a folder with answers out."""
+
+    def __init__(self, spark: SparkSession, config: PipelineConfig, say: Say = _quiet) -> None:
+        self.spark = spark
+        self.config = config
+        self.store = Store(spark, config.out)
+        self.say = say
+
+    def run(self, steps: tuple[str, ...] = STEPS) -> dict[str, Any] | None:
+        """Runs steps; returns the summary if the report is one of them."""
+        # Days are days of UTC, whatever zone the session shows its times in.
+        zone = self.spark.conf.get("spark.sql.session.timeZone")
+        self.spark.conf.set("spark.sql.session.timeZone", "UTC")
+        try:
+            summary = None
+            for step in STEPS:
+                if step in steps:
+                    found = getattr(self, step)()
+                    summary = found if step == "report" else summary
+            return summary
+        finally:
+            self.spark.conf.set("spark.sql.session.timeZone", zone or "UTC")
+
+    def bronze(self, *, continuous: bool = False) -> None:
+        """Takes events and dead letters over; to the present end, or for ever."""
+        for queue in self.config.queues:
+            for entity in bronze.ENTITIES:
+                query = bronze.start(
+                    self.spark, self.store, self.config, queue, entity, continuous=continuous, say=self.say
+                )
+                if not continuous:
+                    query.awaitTermination()
+        if continuous:
+            self.spark.streams.awaitAnyTermination()
+
+    def silver(self) -> None:
+        """Makes attempts of events."""
+        silver.update(self.spark, self.store, self.config, self.say)
+
+    def gold(self) -> None:
+        """Makes answers of attempts."""
+        gold.update(self.spark, self.store, self.config, self._slos(), self.say)
+
+    def report(self) -> dict[str, Any]:
+        """Writes the page and the summary, if there is something new to say."""
+        return report.update(self.spark, self.store, self.config, self.say)
+
+    def tidy(self, today: str) -> None:
+        """Puts small files together, and lets days go that are older than `keep_days`."""
+        taken = silver.manifest(self.store)["taken"]
+        for queue in self.config.queues:
+            for entity in bronze.ENTITIES:
+                whole = taken.get(queue, -1) if entity == "events" else bronze.last_whole(self.store, queue, entity)
+                done = bronze.compact(
+                    self.spark, self.store, entity, queue, processed=whole, after=self.config.compact_after
+                )
+                if done:
+                    self.say(f"tidy    {queue} {entity}: {done} days put together")
+                if self.config.keep_days is not None:
+                    gone = bronze.forget(self.store, entity, queue, today, self.config.keep_days)
+                    if gone:
+                        self.say(f"tidy    {queue} {entity}: {gone} days let go")
+
+    def _slos(self) -> list[slo.Slo]:
+        if self.config.slo_file is None:
+            return []
+        with open(self.config.slo_file, encoding="utf-8") as file:
+            return slo.parse(file.read())

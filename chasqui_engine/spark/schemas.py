@@ -1,0 +1,107 @@
+"""The columns of each entity, as Spark and Arrow see them. Written once, as DDL; no Spark is needed to read it."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from chasqui_engine.errors import ConfigError
+
+_ARROW = {
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "double": pa.float64(),
+    "boolean": pa.bool_(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+}
+
+_JOB = {
+    "job_id": "string",
+    "name": "string",
+    "payload": "binary",  # MessagePack, as the producer wrote it
+    "payload_json": "string",
+    "created_at": "timestamp",
+    "attempt": "int",  # runs already made
+    "max_attempts": "int",
+    "backoff_kind": "string",
+    "backoff_delay_ms": "bigint",
+    "backoff_max_delay_ms": "bigint",
+    "backoff_multiplier": "double",
+    "backoff_jitter_ms": "bigint",
+    "envelope": "binary",  # all of the job, also when it cannot be read
+}
+
+COLUMNS: dict[str, dict[str, str]] = {
+    "events": {
+        "queue": "string",
+        "entry_id": "string",
+        "ts": "timestamp",
+        "event": "string",
+        "job_id": "string",  # empty where an event has no job
+        "name": "string",
+        "attempt": "int",  # from 1; 0 for failures before the handler ran
+        "duration_us": "bigint",
+        "reason": "string",
+        "backoff_ms": "bigint",
+        "delay_ms": "bigint",
+    },
+    "jobs": {"queue": "string", "entry_id": "string", "ready_at": "timestamp", **_JOB},
+    "dead": {
+        "queue": "string",
+        "entry_id": "string",
+        "died_at": "timestamp",
+        "source_id": "string",
+        "reason": "string",
+        "detail": "string",
+        **_JOB,
+    },
+    "delayed": {"queue": "string", "run_at": "timestamp", **_JOB},
+    "repeatables": {
+        "queue": "string",
+        "key": "string",
+        "job_name": "string",
+        "kind": "string",
+        "expression": "string",
+        "tz": "string",
+        "interval_ms": "bigint",
+        "next_fire": "timestamp",
+        "fired": "bigint",
+        "limit": "bigint",
+        "start_after": "timestamp",
+        "end_before": "timestamp",
+        "missed_fires": "string",
+        "max_catchup": "bigint",
+        "payload": "binary",
+        "payload_json": "string",
+    },
+    "results": {
+        "queue": "string",
+        "job_id": "string",
+        "outcome": "string",  # "completed" or "dead"
+        "result": "binary",
+        "result_json": "string",
+        "reason": "string",
+        "detail": "string",
+        "attempts": "int",
+        "expires_at": "timestamp",
+    },
+}
+
+ENTITIES = tuple(COLUMNS)
+STREAMED = ("events", "dead", "jobs")
+"""Entities that can be read as a stream: those that are streams."""
+
+
+def ddl(entity: str) -> str:
+    """The schema of an entity."""
+    return ", ".join(f"`{name}` {kind}" for name, kind in COLUMNS[entity].items())
+
+
+def arrow_schema(entity: str, names: list[str] | None = None) -> pa.Schema:
+    """The Arrow schema of an entity, or of some of its columns."""
+    columns = COLUMNS[entity]
+    names = list(columns) if names is None else names
+    if unknown := [name for name in names if name not in columns]:
+        raise ConfigError(f"{entity} has no column {unknown[0]!r}; it has {', '.join(columns)}")
+    return pa.schema([(name, _ARROW[columns[name]]) for name in names])

@@ -1,0 +1,81 @@
+"""`format("chasqui")`: the door through which Spark comes in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
+from pyspark.sql.types import StructType
+
+from chasqui_engine.errors import ConfigError
+from chasqui_engine.spark import schemas
+from chasqui_engine.spark.fetch import Place
+from chasqui_engine.spark.options import ReadOptions, connection_url, read_options, write_options
+from chasqui_engine.spark.reader import ChasquiReader
+from chasqui_engine.spark.stream_reader import ChasquiStreamReader
+from chasqui_engine.spark.writer import ChasquiStreamWriter, ChasquiWriter, Target
+
+
+class ChasquiDataSource(DataSource):
+    """A queue as a DataFrame, and a DataFrame as jobs."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What `format` takes."""
+        return "chasqui"
+
+    def schema(self) -> str:
+        """The columns of the entity that is asked for."""
+        return schemas.ddl(read_options(self.options).entity)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """For `spark.read`."""
+        options = read_options(self.options)
+        return ChasquiReader(self._place(options.queue), options, _arrow(options, schema))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        """For `spark.readStream`."""
+        options = read_options(self.options)
+        if options.entity not in schemas.STREAMED:
+            raise ConfigError(
+                f"{options.entity} cannot be read as a stream; {', '.join(schemas.STREAMED)} can. "
+                "spark.read gives it as it is now"
+            )
+        return ChasquiStreamReader(self._place(options.queue), options, _arrow(options, schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """For `df.write`."""
+        return ChasquiWriter(self._target(schema, overwrite))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        """For `df.writeStream`."""
+        return ChasquiStreamWriter(self._target(schema, overwrite))
+
+    def _place(self, queue: str) -> Place:
+        return Place(url=connection_url(self.options), queue=queue)
+
+    def _target(self, schema: StructType, overwrite: bool) -> Target:
+        options = write_options(self.options)
+        if overwrite:
+            raise ConfigError(
+                "a queue cannot be overwritten: jobs in it may be running. Write with .mode('append') "
+                "(or outputMode('append')), and take back what should not run by other means"
+            )
+        return Target.checked(self._place(options.queue), options, schema)
+
+
+def _arrow(options: ReadOptions, schema: StructType) -> pa.Schema:
+    """The wanted columns; a schema of the user's own may leave some out, and that saves reading them."""
+    columns: Mapping[str, str] = schemas.COLUMNS[options.entity]
+    for field in schema.fields:
+        wanted, kind = field.dataType.simpleString(), columns.get(field.name)
+        if kind is not None and wanted != kind:
+            raise ConfigError(f"column {field.name!r} of {options.entity} is {kind}, not {wanted}")
+    return schemas.arrow_schema(options.entity, schema.fieldNames())

@@ -1,0 +1,78 @@
+"""Lives of jobs, made up at random: as events a queue would tell, and some it should not."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from chasqui_engine.ids import UlidMint
+
+Event = dict[str, Any]
+START_MS = 1_790_000_000_000
+NAMES = ["send", "resize", None]
+
+
+def events_of_jobs(rng: random.Random, jobs: int, span_ms: int = 3 * 86_400_000) -> list[Event]:
+    """Events in the order in which they happened."""
+    mint = UlidMint()
+    events: list[Event] = []
+
+    def tell(kind: str, at: int, job_id: str, name: str | None, **fields: Any) -> None:
+        event: Event = dict.fromkeys(("attempt", "duration_us", "reason", "backoff_ms", "delay_ms"))
+        events.append({**event, "event": kind, "ts": at, "job_id": job_id, "name": name, **fields})
+
+    for number in range(jobs):
+        at = START_MS + rng.randrange(span_ms)
+        name = rng.choice(NAMES)
+        job_id = mint.mint(at) if rng.random() < 0.6 else f"order-{number}"
+        _life(rng, tell, at, job_id, name)
+    for _ in range(jobs // 20 + 1):
+        at = START_MS + rng.randrange(span_ms)
+        tell("drained", at, "", None)
+        tell("failed", at, "", None, attempt=0, reason="not an envelope")
+        tell("dlq", at, "", None, attempt=0, reason="decode_failed")
+    events.sort(key=lambda event: event["ts"])
+    for number, event in enumerate(events):
+        event["entry_id"] = f"{event['ts'] + rng.randrange(3)}-{number}"
+    return events
+
+
+def _life(rng: random.Random, tell: Any, at: int, job_id: str, name: str | None) -> None:
+    if rng.random() < 0.3:
+        delay = rng.randrange(60_000)
+        tell("delayed", at, job_id, name, delay_ms=delay)
+        at += delay
+        if rng.random() < 0.8:
+            tell("waiting", at, job_id, name)
+    for attempt in range(1, 4):
+        at += rng.randrange(5_000)
+        if rng.random() < 0.95:  # else this start was never heard of
+            tell("active", at, job_id, name, attempt=attempt)
+        if rng.random() < 0.05:
+            return  # still running
+        took = rng.randrange(1, 20_000_000)
+        at += took // 1000
+        if rng.random() < 0.6:
+            tell("completed", at, job_id, name, attempt=attempt, duration_us=took)
+            return
+        tell("failed", at, job_id, name, attempt=attempt, reason=rng.choice(["boom", "a\r\nb"]), duration_us=took)
+        if attempt == 3:
+            tell("dlq", at, job_id, name, attempt=attempt, reason="retries_exhausted")
+            return
+        backoff = rng.randrange(100_000)
+        tell("retry-scheduled", at, job_id, name, attempt=attempt + 1, backoff_ms=backoff)
+        at += backoff
+        if rng.random() < 0.7:
+            tell("waiting", at, job_id, name)
+
+
+def shuffled_batches(rng: random.Random, events: list[Event], batches: int) -> list[list[Event]]:
+    """The events in several batches: some late, some twice."""
+    found: list[list[Event]] = [[] for _ in range(batches)]
+    for number, event in enumerate(events):
+        at = min(batches - 1, number * batches // len(events))
+        late = rng.randrange(at, batches) if rng.random() < 0.2 else at
+        found[late].append(event)
+        if rng.random() < 0.1:
+            found[rng.randrange(late, batches)].append(event)
+    return found

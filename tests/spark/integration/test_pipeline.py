@@ -1,0 +1,222 @@
+"""The pipeline's numbers are those of a plain pass over the same events, however the events come in."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from chasqui_engine.spark.pipeline import bronze, gold, report, silver
+from chasqui_engine.spark.pipeline.config import PipelineConfig
+from chasqui_engine.spark.pipeline.run import Pipeline
+from tests.spark.integration import plain_pass
+from tests.spark.integration.made_events import Event, events_of_jobs, shuffled_batches
+
+if TYPE_CHECKING:
+    import redis
+    from pyspark.sql import DataFrame, SparkSession
+
+    from tests.spark.integration.conftest import Queues
+
+EVENTS = (
+    "entry_id string, ts timestamp, event string, job_id string, name string, attempt int, duration_us bigint, "
+    "reason string, backoff_ms bigint, delay_ms bigint"
+)
+COLUMNS = [column.split()[0] for column in EVENTS.split(", ")]
+WINDOW_S = 3600
+
+
+def pipeline(spark: SparkSession, folder: Path, queue: str = "q", **settings: Any) -> Pipeline:
+    return Pipeline(spark, PipelineConfig(queues=(queue,), out=f"file://{folder}", window_s=WINDOW_S, **settings))
+
+
+def frame_of(spark: SparkSession, events: list[Event]) -> DataFrame:
+    rows = [tuple(moment(event[c]) if c == "ts" else event[c] for c in COLUMNS) for event in events]
+    return spark.createDataFrame(rows, EVENTS)
+
+
+def moment(ms: int | None) -> datetime | None:
+    return None if ms is None else datetime.fromtimestamp(ms / 1000, UTC).replace(tzinfo=None)
+
+
+def silver_rows(work: Pipeline) -> dict[tuple[str, int], dict[str, Any]]:
+    frame = silver.read(work.spark, work.store, silver.manifest(work.store))
+    rows = frame.collect()
+    found = {(row.job_key, row.attempt): row.asDict() for row in rows}
+    assert len(found) == len(rows), "one row per job and attempt"
+    return found
+
+
+def check_silver(work: Pipeline, events: list[Event]) -> dict[tuple[str, int], Any]:
+    expected = plain_pass.attempts(events)
+    found = silver_rows(work)
+    assert found.keys() == expected.keys()
+    for key, row in expected.items():
+        seen = {
+            "name": found[key]["name"],
+            **{
+                field: found[key][f"{field}_at"]
+                for field in ("enqueued", "ready", "active", "finished", "arrived", "departed")
+            },
+            **{
+                field: found[key][field]
+                for field in ("status", "handler_us", "retried", "reason", "dead_reason", "partial")
+            },
+            "latency_ms": found[key]["queue_latency_ms"],
+        }
+        times = ("enqueued", "ready", "active", "finished", "arrived", "departed")
+        wanted = {field: moment(row[field]) if field in times else row[field] for field in seen}
+        assert seen == wanted, key
+    return expected
+
+
+def check_gold(work: Pipeline, attempts: dict[tuple[str, int], Any]) -> None:
+    expected = plain_pass.windows(attempts, WINDOW_S)
+    rows = gold.read_metrics(work.spark, work.store).where("scope = 'name'").collect()
+    found = {(row.name, row.window_start.replace(tzinfo=UTC)): row for row in rows}
+    assert found.keys() == expected.keys()
+    backlog: dict[str, int] = {}
+    for key in sorted(expected, key=lambda key: key[1]):
+        want, row = expected[key], found[key]
+        assert {count: row[count] for count in plain_pass.COUNTS} == {count: want[count] for count in plain_pass.COUNTS}
+        for label, rank in gold.QUANTILES.items():
+            assert row[f"latency_{label}_ms"] == plain_pass.quantile(want["latencies"], rank)
+            handler = plain_pass.quantile(want["handlers"], rank)
+            assert row[f"handler_{label}_ms"] == (None if handler is None else pytest.approx(handler / 1000))
+        finished = want["completed"] + want["failed"]
+        assert row.success_rate == (pytest.approx(want["completed"] / finished) if finished else None)
+        assert row.throughput_per_s == pytest.approx(want["completed"] / WINDOW_S)
+        backlog[key[0]] = backlog.get(key[0], 0) + want["arrived"] - want["departed"]
+        assert row.backlog == backlog[key[0]]
+
+
+def digest_of(folder: Path) -> str:
+    state = hashlib.sha256()
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and "checkpoints" not in path.parts:
+            state.update(str(path.relative_to(folder)).encode() + path.read_bytes())
+    return state.hexdigest()
+
+
+class CrashError(Exception):
+    pass
+
+
+def crash_once(monkeypatch: pytest.MonkeyPatch, where: Any, name: str) -> None:
+    """The next call dies before it does anything; those after it are as ever."""
+    real = getattr(where, name)
+
+    def dies(*args: Any, **kwargs: Any) -> Any:
+        monkeypatch.setattr(where, name, real)
+        raise CrashError(name)
+
+    monkeypatch.setattr(where, name, dies)
+
+
+@pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.soak) for n in range(2, 7))])
+def test_the_numbers_are_those_of_a_plain_pass(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    rng = random.Random(seed)
+    events = events_of_jobs(rng, jobs=60)
+    work = pipeline(spark, tmp_path)
+    so_far: list[Event] = []
+    # Each dies where the one before had just got through: on both sides of the moments that make work known.
+    crashes = [(silver, "_write"), (silver, "_sweep"), (gold, "_write_windows"), (gold, "_sweep"), (report, "page")]
+    for number, batch in enumerate(shuffled_batches(rng, events, 2)):
+        so_far += batch
+        bronze.write_batch(work.store, "q", "events", frame_of(spark, batch), number)
+        for where, name in crashes if number else ():
+            crash_once(monkeypatch, where, name)
+            with pytest.raises(CrashError):
+                work.run(("silver", "gold", "report"))
+        work.run(("silver", "gold", "report"))
+        attempts = check_silver(work, so_far)
+        check_gold(work, attempts)
+    before = digest_of(tmp_path)
+    work.run(("silver", "gold", "report"))
+    assert digest_of(tmp_path) == before, "nothing new changes nothing"
+
+
+def test_compaction_changes_no_answer(spark: SparkSession, tmp_path: Path) -> None:
+    rng = random.Random(5)
+    events = events_of_jobs(rng, jobs=20, span_ms=3_600_000)
+    work = pipeline(spark, tmp_path, compact_after=2, keep_days=2)
+    batches = shuffled_batches(rng, events, 4)
+    for number, batch in enumerate(batches[:3]):
+        bronze.write_batch(work.store, "q", "events", frame_of(spark, batch), number)
+    work.run(("silver",))
+    (day,) = work.store.folders("bronze", "events", "q")[:1]
+    assert len(work.store.folders("bronze", "events", "q", day)) == 3
+    work.tidy("2026-09-22")
+    assert len(work.store.folders("bronze", "events", "q", day)) == 1
+    bronze.write_batch(work.store, "q", "events", frame_of(spark, batches[3]), 3)
+    work.run(("silver",))
+    check_silver(work, events)
+    work.tidy("2026-12-31")
+    assert work.store.folders("bronze", "events", "q") == []
+
+
+def add_events(client: redis.Redis, key: str, events: list[Event]) -> None:
+    pipe = client.pipeline(transaction=False)
+    for event in events:
+        names = {"event": "e", "job_id": "id", "name": "n"}
+        fields = {names.get(c, c): event[c] for c in COLUMNS[1:] if event[c] is not None}
+        pipe.xadd(key, fields, id=event["entry_id"])
+    pipe.execute()
+
+
+def test_from_the_queue_to_the_page(q: Queues, client: redis.Redis, tmp_path: Path) -> None:
+    rng = random.Random(9)
+    events = sorted(
+        events_of_jobs(rng, jobs=80, span_ms=6 * 3_600_000), key=lambda e: tuple(map(int, e["entry_id"].split("-")))
+    )
+    slo = tmp_path / "slo.yaml"
+    slo.write_text(
+        f"slos:\n  - queue: {q.queue}\n    success_rate: 0.99\n"
+        f"  - {{queue: {q.queue}, name: send, handler_p95_ms: 1}}\n"
+    )
+    said: list[str] = []
+    config = PipelineConfig(
+        queues=(q.queue,),
+        out=f"file://{tmp_path}/out",
+        url=q.url,
+        window_s=WINDOW_S,
+        slo_file=str(slo),
+        max_rows_per_batch=1000,
+    )
+    work = Pipeline(q.spark, config, said.append)
+    add_events(client, q.key("events"), events[: len(events) // 2])
+    work.run(("bronze",))
+    add_events(client, q.key("events"), events[len(events) // 2 :])
+    summary = work.run()
+    check_gold(work, check_silver(work, events))
+    assert any(text.startswith("bronze") for text in said)
+
+    assert summary is not None
+    found = summary["queues"][q.queue]
+    completed = sum(event["event"] == "completed" for event in events)
+    assert found["totals"]["completed"] == completed
+    assert summary["breaches"] == found["breaches_in_all"] > 0
+    assert {breach["metric"] for breach in found["breaches"]} == {"success_rate", "handler_p95_ms"}
+    assert [name["name"] for name in found["most_failing"]]
+    html = (tmp_path / "out" / "report" / "index.html").read_text()
+    assert html.count("<svg") == 6
+    assert "prefers-color-scheme:dark" in html
+    for outside in ("http://", "https://", "<script", "<link", "src="):
+        assert outside not in html
+    before = digest_of(tmp_path / "out")
+    work.run()
+    assert digest_of(tmp_path / "out") == before
+
+
+def test_an_empty_queue_makes_an_empty_report(q: Queues, tmp_path: Path) -> None:
+    config = PipelineConfig(queues=(q.queue,), out=f"file://{tmp_path}", url=q.url)
+    summary = Pipeline(q.spark, config).run(("silver", "gold", "report"))
+    assert summary is not None
+    assert summary["queues"] == {}
+    assert "No events yet" in (tmp_path / "report" / "index.html").read_text()

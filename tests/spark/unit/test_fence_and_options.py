@@ -1,0 +1,152 @@
+"""Names of writes, digests of chunks, and what options may say."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from chasqui_engine.errors import ConfigError
+from chasqui_engine.spark.fence import check_write_id, chunk_name, digest, stream_write_id
+from chasqui_engine.spark.fetch import Place
+from chasqui_engine.spark.jobs import as_json, json_of
+from chasqui_engine.spark.options import connection_url, read_options, url_of_connection, write_options
+from chasqui_engine.spark.schemas import COLUMNS, arrow_schema, ddl
+from chasqui_engine.spark.write_schema import check_schema
+
+
+def test_digests_tell_rows_apart() -> None:
+    base = digest(["a", "b"], [b"1", b"2"])
+    assert base == digest(["a", "b"], [b"1", b"2"])
+    others = [
+        digest(["a", "b"], [b"2", b"1"]),
+        digest(["b", "a"], [b"1", b"2"]),
+        digest(["a", "b"], [b"12", b""]),
+        digest(["ab", ""], [b"1", b"2"]),
+        digest(["a", "b"], [b"1", b"2"], (None, [5, 6])),
+    ]
+    assert len({base, *others}) == 6
+
+
+def test_names_of_writes_and_chunks() -> None:
+    assert stream_write_id("q-1", 7) == "q-1:7"
+    assert chunk_name(3, 12) == "3.12"
+    assert check_write_id("nightly-2026-11-16") == "nightly-2026-11-16"
+    for bad in ("", "a{b}", "x" * 300):
+        with pytest.raises(ConfigError, match="writeId"):
+            check_write_id(bad)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {},
+        {"queue": "a{b"},
+        {"queue": "q", "entity": "nothing"},
+        {"queue": "q", "pageSize": "0"},
+        {"queue": "q", "pageSize": "many"},
+        {"queue": "q", "minPartitions": "-1"},
+        {"queue": "q", "failOnDataLoss": "maybe"},
+        {"queue": "q", "maxRowsPerTrigger": "0"},
+        {"queue": "q", "stratingOffsets": "latest"},
+    ],
+)
+def test_read_options_that_make_no_sense_are_refused(bad: dict[str, str]) -> None:
+    with pytest.raises(ConfigError):
+        read_options(bad)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"queue": "q", "fence": "maybe"},
+        {"queue": "q", "whenFull": "explode"},
+        {"queue": "q", "maxRowsPerSecond": "0"},
+        {"queue": "q", "maxRowsPerSecond": "fast"},
+        {"queue": "q", "chunkSize": "1000000"},
+        {"queue": "q", "payloadFormat": "xml"},
+    ],
+)
+def test_write_options_that_make_no_sense_are_refused(bad: dict[str, str]) -> None:
+    with pytest.raises(ConfigError):
+        write_options(bad)
+
+
+def test_options_are_read_whatever_their_case() -> None:
+    options = read_options({"QUEUE": "q", "pagesize": "7", "MinPartitions": "3", "failOnDataLoss": "FALSE"})
+    assert (options.queue, options.page_size, options.min_partitions, options.fail_on_data_loss) == ("q", 7, 3, False)
+    assert read_options({"queue": "q"}).page_size == 2000
+
+
+def test_the_url_never_shows() -> None:
+    assert "secret" not in repr(Place(url="redis://u:secret@h/0", queue="q"))
+
+
+def test_connections_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_MY_QUEUE", "redis://u:p%40@h:7/2")
+    assert connection_url({"connId": "my_queue"}) == "redis://u:p%40@h:7/2"
+    with pytest.raises(ConfigError, match="not both"):
+        connection_url({"connId": "my_queue", "url": "redis://h"})
+    with pytest.raises(ConfigError, match="AIRFLOW_CONN_NOBODY"):
+        connection_url({"connId": "nobody"})
+    monkeypatch.setenv("CHASQUI_REDIS_URL", "redis://from-env:1/0")
+    assert connection_url({}) == "redis://from-env:1/0"
+
+
+@pytest.mark.parametrize(
+    ("stored", "url"),
+    [
+        ("chasqui://h:1/0", "redis://h:1/0"),
+        ('{"conn_type": "redis", "host": "h", "port": 7, "login": "u", "password": "a/b"}', "redis://u:a%2Fb@h:7/0"),
+        ('{"conn_type": "redis", "host": "h", "extra": {"ssl": true, "db": 3}}', "rediss://h:6379/3"),
+        ('{"conn_type": "chasqui", "extra": "{\\"url\\": \\"unix:///s\\"}"}', "unix:///s"),
+    ],
+)
+def test_a_connection_as_airflow_keeps_it_becomes_a_url(stored: str, url: str) -> None:
+    assert url_of_connection("c", stored) == url
+
+
+def test_schemas_name_every_column_once() -> None:
+    for entity, columns in COLUMNS.items():
+        assert arrow_schema(entity).names == list(columns)
+        assert ddl(entity).count("`") == 2 * len(columns)
+    with pytest.raises(ConfigError, match="no column 'nope'"):
+        arrow_schema("events", ["nope"])
+
+
+OPTIONS = write_options({"queue": "q"})
+JOB = {"name": "string", "payload": "struct<a:int>"}
+
+
+def test_a_schema_of_jobs_is_accepted() -> None:
+    check_schema({**JOB, "id": "string", "delay_ms": "bigint", "run_at": "timestamp", "attempts": "int"}, OPTIONS)
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ({"payload": "string"}, "needs the column 'name'"),
+        ({"name": "string"}, "needs the column 'payload'"),
+        ({**JOB, "extra": "int"}, "'extra' is none"),
+        ({**JOB, "payload": "array<int>"}, "'payload' must be struct or map or binary or string"),
+        ({**JOB, "delay_ms": "string"}, "'delay_ms' must be"),
+        ({**JOB, "run_at": "string"}, "'run_at' must be timestamp"),
+    ],
+)
+def test_other_schemas_are_refused_with_a_sentence(columns: dict[str, str], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        check_schema(columns, OPTIONS)
+
+
+def test_a_payload_format_must_fit_the_column() -> None:
+    with pytest.raises(ConfigError, match="payloadFormat=text is for a payload of string"):
+        check_schema(JOB, write_options({"queue": "q", "payloadFormat": "text"}))
+
+
+def test_json_text_of_anything_messagepack_holds() -> None:
+    assert json.loads(as_json({"a": b"\x00\xff", 3: float("nan"), "l": [1, (2,)]})) == {
+        "a": "AP8=",
+        "3": None,
+        "l": [1, [2]],
+    }
+    assert json_of(b"\xc1") is None
