@@ -15,7 +15,7 @@ PACKAGES := chasqui_engine chasqui_provider pyspark_chasqui
 SOURCES  := $(PACKAGES) $(wildcard tests benchmarks dags_examples)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test e2e compat check servers soak bench constraints clean
+.PHONY: help venv demo test e2e spark compat check servers soak bench constraints clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,11 +44,14 @@ servers: ## Get the Redis servers that the tests run on
 	tests/servers/fetch
 
 # Most tests wait for a server more than they compute, so three at a time are well served by two cores.
-test: check servers ## check, then every test but the soak and the real Airflow
-	$(BIN)/pytest -n 3 --dist loadfile -m 'not soak and not e2e' --ignore tests/architecture $(ARGS)
+test: check servers ## check, then every test but those with a target of their own
+	$(BIN)/pytest -n 3 --dist loadfile -m 'not soak and not e2e and not spark' --ignore tests/architecture $(ARGS)
 
 e2e: $(STAMP) servers ## The provider in a real Airflow: scheduler, triggerers, api-server
 	$(BIN)/pytest -m e2e --timeout 600 tests/provider/e2e $(ARGS)
+
+spark: $(STAMP) servers ## The data source and the pipeline on a real Spark
+	$(BIN)/pytest -m spark --timeout 600 tests/spark $(ARGS)
 
 compat: $(STAMP) ## The engine with every supported redis client and Python
 	tests/compat/run

@@ -13,6 +13,8 @@ ChasquiError
 ├── JobTimeoutError        CMQ-010  a handler ran longer than its time limit
 └── HandlerError           CMQ-011  what a handler raises to have its job retried
     └── UnrecoverableError CMQ-024  … to have it buried at once
+
+`chasqui_engine.spark` adds `DataLossError` (CMQ-030) and `NotRepeatableError` (CMQ-031).
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from concurrent.futures import CancelledError
 from typing import Any, Self, TypeVar
 
 from chasqui_engine.errors import ShutdownError
+from chasqui_engine.health import QueueHealth
 from chasqui_engine.job import Job, JobId
 from chasqui_engine.queue import Queue
 from chasqui_engine.repeat import RepeatableMeta
@@ -99,6 +100,10 @@ class SyncQueue:
     def is_paused(self) -> bool:
         """`Queue.is_paused`."""
         return self._run(self._queue.is_paused())
+
+    def health(self, *, group: str = "default") -> QueueHealth:
+        """`Queue.health`."""
+        return self._run(self._queue.health(group=group))
 
     def counts(self, *, group: str = "default") -> QueueCounts:
         """`Queue.counts`."""

@@ -46,7 +46,9 @@ async def test_duplicates_are_bounded_by_what_the_victims_had_in_hand(
     running = len(again) - len(unconfirmed)
     print(f"{JOBS} jobs, {KILLS} killed at work: 0 lost, {running} were running, {len(unconfirmed)} had just ended")
     assert all(begun_by(ledger, pid) >= 2 * CONCURRENCY for pid in victims)
-    assert max(starts.values()) == 2
+    # A victim may die with jobs in hand that it had from a victim before it.
+    assert max(starts.values()) <= KILLS + 1
+    assert sum(starts.values()) - JOBS <= 2 * KILLS * CONCURRENCY
     assert 0 < running <= KILLS * CONCURRENCY
     # Their handlers were done, but the kill came before the server heard of it: in flight as well.
     assert len(unconfirmed) <= KILLS * CONCURRENCY

@@ -380,5 +380,5 @@ def test_urls(url: str, directory: str | None, appendfsync: str) -> None:
 
 @pytest.mark.parametrize("url", ["embedded://folder", "embedded:///a?appendfsync=maybe", "embedded:///a?port=1"])
 def test_urls_that_are_refused(url: str) -> None:
-    with pytest.raises(ConfigError, match=url.partition("://")[0]):
+    with pytest.raises(ConfigError, match="redis_url"):
         embedded.parse_url(url)

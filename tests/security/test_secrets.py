@@ -82,8 +82,8 @@ async def server() -> AsyncIterator[ServerProcess]:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Failures are said after half a second."""
-    for module in ("chasqui_engine.producer", "chasqui_engine.consumer.consumer"):
-        monkeypatch.setattr(f"{module}.A_MOMENT_S", 0.5)
+    monkeypatch.setattr("chasqui_engine.producer.A_MOMENT_S", 0.5)
+    monkeypatch.setattr("chasqui_engine.consumer.consumer._START_PATIENCE_S", 0.5)
 
 
 def command_lines() -> Iterator[str]:

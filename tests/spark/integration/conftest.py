@@ -25,6 +25,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if str(item.path).startswith(here):
             # Spark and pandas warn of their own doings, and sockets of Spark's are left to the collector.
+            item.add_marker(pytest.mark.spark)
             item.add_marker(pytest.mark.filterwarnings("ignore"))
             item.add_marker(pytest.mark.timeout(180))
 
