@@ -80,9 +80,13 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    if not config.stash.get(_needs_servers, False):
+    if not _wants_servers(config):
         return
     terminalreporter.section("servers")
+    if _hands_out(config):
+        # The tests ran on servers of other processes; ones of the same kinds say what they are.
+        for kind in _servers.available:
+            _servers.url(kind)
     for kind, version in _servers.running().items():
         terminalreporter.line(f"{kind}: {version}")
     for kind, reason in _servers.missing.items():
@@ -97,4 +101,13 @@ def pytest_unconfigure() -> None:
 
 def _missing_in_ci(config: pytest.Config) -> bool:
     in_ci = os.environ.get("CI", "").lower() in ("true", "1")
-    return in_ci and bool(_servers.missing) and config.stash.get(_needs_servers, False)
+    return in_ci and bool(_servers.missing) and _wants_servers(config)
+
+
+def _wants_servers(config: pytest.Config) -> bool:
+    return config.stash.get(_needs_servers, False) or _hands_out(config)
+
+
+def _hands_out(config: pytest.Config) -> bool:
+    """Whether this process only hands tests out to others, and so collects none itself."""
+    return bool(getattr(config.option, "numprocesses", None)) and not hasattr(config, "workerinput")
