@@ -164,6 +164,7 @@ async def test_a_server_that_was_killed_and_is_back_after_two_seconds(queue_name
             back_after_s = await until(ledger.has(102))
             await during
             assert await waiting == "waited for"
+            await until(ledger.has(103))
             await until(lambda: watch.completed["waited"] > 0)
     assert back_after_s < 2
     assert set(ledger.runs) == {*range(100), "delayed", "during", "waited for"}
