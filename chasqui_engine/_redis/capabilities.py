@@ -40,7 +40,7 @@ class Capabilities:
     @staticmethod
     def read(info: Any, commands: Any) -> Capabilities:
         """From the replies to `PROBE`; a reply that is an error (an ACL, say) counts as not having it."""
-        facts = _facts(info)
+        facts = read_info(info)
         valkey = "valkey_version" in facts
         # Valkey tells a redis_version for compatibility; what it offers goes by its own.
         redis_version = _numbers(facts.get("redis_version", ""))
@@ -66,7 +66,8 @@ class Capabilities:
             )
 
 
-def _facts(info: Any) -> dict[str, str]:
+def read_info(info: Any) -> dict[str, str]:
+    """The fields of an INFO reply; none when it is an error."""
     if not isinstance(info, bytes):
         return {}
     lines = info.decode(errors="replace").splitlines()

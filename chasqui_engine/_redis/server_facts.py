@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
+from chasqui_engine._redis.capabilities import read_info
 from chasqui_engine._redis.connection import Link, ReplyError
 from chasqui_engine._redis.keys import QueueKeys
 
@@ -30,7 +30,7 @@ async def ask(link: Link, keys: QueueKeys) -> ServerFacts:
     info, time, user, *settings = await link.call_many([("INFO",), ("TIME",), ("ACL", "WHOAMI"), *config])
     name = user.decode(errors="replace") if isinstance(user, bytes) else None
     return ServerFacts(
-        info=_facts(info),
+        info=read_info(info),
         settings=dict(_pair(reply) for reply in settings if isinstance(reply, list) and len(reply) == 2),
         clock_ms=int(time[0]) * 1000 + int(time[1]) // 1000,
         user=name,
@@ -57,13 +57,6 @@ async def _forbidden(link: Link, keys: QueueKeys, user: str) -> list[str] | None
     if any(type(reply) is ReplyError for reply in replies):  # older than 7.0, or not allowed to ask
         return None
     return [name for name, reply in zip(tries, replies, strict=True) if reply != b"OK"]
-
-
-def _facts(info: Any) -> dict[str, str]:
-    if not isinstance(info, bytes):
-        return {}
-    lines = info.decode(errors="replace").splitlines()
-    return dict(line.split(":", 1) for line in lines if ":" in line)
 
 
 def _pair(reply: list[bytes]) -> tuple[str, str]:
