@@ -45,7 +45,9 @@ class Endings:
         """Gets an exception when an ending cannot be written, for a reason that waiting does not mend."""
         fail, idle_s = self._fail, config.ack_idle_ms / 1000
         self._started: Batcher[tuple[str, str, int]] = Batcher(self._tell_started, fail, most=_ACTIVE_BATCH)
-        self._progress: Batcher[tuple[str, str, str]] = Batcher(self._tell_progress, fail, most=_ACTIVE_BATCH)
+        self._progress: Batcher[tuple[str, str, str]] = Batcher(
+            self._tell_progress, fail, most=_ACTIVE_BATCH, in_order=True
+        )
         self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
         self._acks: Batcher[Done] = Batcher(self._ack, fail, most=config.ack_batch, idle_s=idle_s)
         self.ack = self._acks.add
