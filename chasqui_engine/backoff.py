@@ -102,9 +102,13 @@ class RetryConfig:
     """The worker's backoff, for every job that does not carry its own."""
 
     initial_backoff_ms: int = 100
+    """Delay before the first retry."""
     max_backoff_ms: int = 30_000
+    """Upper bound of the delay, before jitter; also for jobs whose own backoff has none."""
     multiplier: float = 2.0
+    """What the delay grows by from one retry to the next."""
     jitter_ms: int = 100
+    """Spread: the delay is moved by up to this much, either way."""
 
     def __post_init__(self) -> None:
         for field in ("initial_backoff_ms", "max_backoff_ms", "jitter_ms"):

@@ -66,6 +66,7 @@ class ProducerConfig:
     """How jobs are put on a queue."""
 
     queue_name: str = "default"
+    """The queue to put jobs on."""
     pool_size: int = 8
     """Connections at most. The engine needs two: one carries every task's commands, one waits for results."""
     max_stream_len: int = _STREAM_LEN
@@ -79,6 +80,7 @@ class ProducerConfig:
     events_enabled: bool = True
     """Whether delayed adds tell `delayed`. Adds for now tell nothing, as with ChasquiMQ: `active` follows at once."""
     events_max_stream_len: int = _EVENTS_LEN
+    """Events that are kept, about."""
 
     def __post_init__(self) -> None:
         check_queue_name(self.queue_name)
@@ -93,14 +95,21 @@ class PromoterConfig:
     """How delayed jobs that are due get into the stream."""
 
     poll_interval_ms: int = 100
+    """How often the leader looks for jobs that are due."""
     promote_batch: int = 256
+    """Jobs that one pass moves at most; what is left is moved right after."""
     max_stream_len: int = _STREAM_LEN
     """Taken for compatibility: a promotion never drops a job because of a cap."""
     lock_ttl_secs: int = _LOCK_TTL_SECS
+    """How long a leader that has died stays leader."""
     holder_id: str = field(default_factory=lambda: unique_name("p"))
+    """Its name in the leader lock."""
     events_enabled: bool = True
+    """Whether a promotion tells `waiting`."""
     events_max_stream_len: int = _EVENTS_LEN
+    """Events that are kept, about."""
     metrics: MetricsSink = field(default_factory=noop_sink)
+    """Who is told about every pass."""
 
     def __post_init__(self) -> None:
         _check_whole(self, 1, "poll_interval_ms", "lock_ttl_secs", "max_stream_len", "events_max_stream_len")
@@ -115,12 +124,17 @@ class SchedulerConfig:
     """How repeatable specs turn into jobs."""
 
     tick_interval_ms: int = 1000
+    """How often the leader looks for specs that are due."""
     batch: int = 256
+    """Specs that one look takes at most."""
     max_stream_len: int = _STREAM_LEN
     """Taken for compatibility: a fire is never dropped because of a cap."""
     lock_ttl_secs: int = _LOCK_TTL_SECS
+    """How long a leader that has died stays leader."""
     holder_id: str = field(default_factory=lambda: unique_name("s"))
+    """Its name in the leader lock."""
     metrics: MetricsSink = field(default_factory=noop_sink)
+    """Taken for symmetry: the scheduler tells nothing yet."""
 
     def __post_init__(self) -> None:
         _check_whole(self, 1, "tick_interval_ms", "batch", "lock_ttl_secs", "max_stream_len")
@@ -133,44 +147,67 @@ class ConsumerConfig:
     """How jobs are taken from a queue and run."""
 
     queue_name: str = "default"
+    """The queue to take jobs from."""
     group: str = "default"
+    """The consumer group: workers of one group share the jobs."""
     consumer_id: str = field(default_factory=lambda: unique_name("c"))
+    """Its name in the group; must be its own."""
     batch: int = 64
     """Entries a read takes at most."""
     block_ms: int = 5000
+    """How long a read waits for jobs on the server."""
     claim_min_idle_ms: int = 30_000
     """How long a worker may be silent before its jobs go to another."""
     concurrency: int = 100
+    """Jobs that run at once."""
     max_attempts: int = 3
+    """Runs of a job in all, unless the job says otherwise."""
     ack_batch: int = 256
+    """Ends of jobs that travel together at most."""
     ack_idle_ms: int = 5
     """How long an ack may wait for company while another batch is on its way."""
     shutdown_deadline_secs: float = 30
+    """How long running jobs may take to end at a stop; then they are free for others."""
     max_payload_bytes: int = 1024 * 1024
+    """A larger job, its name included, is buried as `oversize_payload`."""
     dlq_inflight: int = 32
     """Burials that travel together at most."""
     dlq_max_stream_len: int = 100_000
+    """Dead letters that are kept, about: the oldest go."""
     retry: RetryConfig = field(default_factory=RetryConfig)
+    """The wait before a failed job runs again."""
     retry_inflight: int = 64
     """Retries that travel together at most."""
     delayed_enabled: bool = True
+    """Whether a promoter runs inside; retries need one somewhere."""
     delayed_poll_interval_ms: int = 100
+    """As `PromoterConfig.poll_interval_ms`."""
     delayed_promote_batch: int = 256
+    """As `PromoterConfig.promote_batch`."""
     delayed_max_stream_len: int = _STREAM_LEN
+    """As `PromoterConfig.max_stream_len`."""
     delayed_lock_ttl_secs: int = _LOCK_TTL_SECS
+    """As `PromoterConfig.lock_ttl_secs`."""
     events_enabled: bool = True
+    """Whether events are told. Waiting for results is slower without them."""
     events_max_stream_len: int = _EVENTS_LEN
+    """Events that are kept, about."""
     run_scheduler: bool = True
+    """Whether a scheduler for repeatable specs runs inside."""
     scheduler: SchedulerConfig = field(default_factory=SchedulerConfig)
+    """Its settings."""
     store_results: bool = False
+    """Whether what handlers return is kept."""
     result_ttl_secs: int = 3600
+    """How long results, and the reasons of dead jobs, are kept."""
     max_result_bytes: int = 16 * 1024 * 1024
     """What a stored result may take; a handler that returns more has failed for good."""
     time_limit_secs: TimeLimit = None
     """Longest a handler may run: for every job, or by a function of the job; None is no limit."""
     run_plain_in: RunPlainIn = "thread"
-    """Where handlers that are plain functions run."""
+    """Where handlers that are plain functions run: "thread" or "process"."""
     metrics: MetricsSink = field(default_factory=noop_sink)
+    """Who is told about every run, retry and burial."""
 
     def __post_init__(self) -> None:
         check_queue_name(self.queue_name)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from chasqui_engine._redis import records
 from chasqui_engine._redis.connection import Link
 from chasqui_engine._redis.keys import QueueKeys
-from chasqui_engine.codec import decode_id, with_attempt
+from chasqui_engine.codec import decode_id, decode_job, with_attempt
 from chasqui_engine.errors import DecodeError
-from chasqui_engine.job import DlqEntry
+from chasqui_engine.job import DlqEntry, DlqReason
+from chasqui_engine.times import iso
 
 _log = logging.getLogger("chasqui")
 
@@ -25,6 +27,53 @@ class Replayed:
     moved: int
     unreadable: int
     """Entries that stay, because there is no job in them to run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadFilter:
+    """Which dead letters are meant; what is left empty decides nothing."""
+
+    reasons: frozenset[str] = frozenset()
+    names: frozenset[str] = frozenset()
+    job_ids: frozenset[str] = frozenset()
+    error: str = ""
+    """In the error's text, in large or small letters."""
+    before_ms: float = float("inf")
+    after_ms: float = 0
+
+    def takes(self, entry: DlqEntry) -> bool:
+        """Whether this one is meant."""
+        return (
+            (not self.reasons or entry.reason in self.reasons)
+            and (not self.names or entry.name in self.names)
+            and (not self.job_ids or decode_id(entry.payload) in self.job_ids)
+            and (not self.error or self.error.casefold() in (entry.detail or "").casefold())
+            and self.after_ms <= died_at_ms(entry) <= self.before_ms
+        )
+
+
+def died_at_ms(entry: DlqEntry) -> int:
+    """When it was buried, by the server's clock."""
+    return int(entry.dlq_id.partition("-")[0])
+
+
+def described(entry: DlqEntry) -> dict[str, Any]:
+    """A dead letter, decoded as far as it can be."""
+    facts: dict[str, Any] = {
+        "dlq_id": entry.dlq_id,
+        "source_id": entry.source_id,
+        "died_at": iso(died_at_ms(entry)),
+        "reason": entry.reason,
+        "code": DlqReason(entry.reason).code,
+        "detail": entry.detail,
+        "name": entry.name,
+        "job_id": decode_id(entry.payload),
+    }
+    try:
+        job = decode_job(entry.payload, entry.name)
+    except DecodeError as err:
+        return {**facts, "payload": None, "unreadable": str(err.args[0])}
+    return {**facts, "payload": job.payload, "attempt": job.attempt, "created_at": iso(job.created_at_ms)}
 
 
 async def peek(link: Link, keys: QueueKeys, limit: int) -> list[DlqEntry]:

@@ -1,4 +1,4 @@
-"""A tour of the queue on a private server: `make demo`, or `python -m chasqui_engine.demo`."""
+"""A tour of the queue on a private server: `python -m chasqui_engine.demo`, and the first part of `make demo`."""
 
 from __future__ import annotations
 
@@ -81,9 +81,9 @@ class Board:
         )
 
 
-async def watch(board: Board) -> None:
+async def watch(board: Board, url: str) -> None:
     """Feeds the board until it is cancelled."""
-    async with QueueEvents(QUEUE, redis_url=URL, last_event_id="0") as events:
+    async with QueueEvents(QUEUE, redis_url=url, last_event_id="0") as events:
         async for event in events:
             board.see(event)
 
@@ -126,14 +126,14 @@ async def tour(queue: Queue, mailbox: Mailbox, board: Board) -> None:
     say("✓ everything ran. Next: README.md for your own worker, docs/ for the rest")
 
 
-async def main() -> None:
+async def main(url: str = URL) -> None:
     """The tour, live where there is a terminal to draw on."""
     console, board, mailbox = Console(), Board(), Mailbox()
     live = Live(board, console=console, refresh_per_second=10) if console.is_terminal else None
-    async with Queue(QUEUE, redis_url=URL) as queue:
-        worker = Worker(QUEUE, mailbox, redis_url=URL, store_results=True, scheduler_tick_ms=200)
+    async with Queue(QUEUE, redis_url=url) as queue:
+        worker = Worker(QUEUE, mailbox, redis_url=url, store_results=True, scheduler_tick_ms=200)
         running = asyncio.create_task(worker.run())
-        watching = asyncio.create_task(watch(board))
+        watching = asyncio.create_task(watch(board, url))
         if live is not None:
             live.start()
         try:
@@ -151,6 +151,6 @@ async def main() -> None:
 
 if __name__ == "__main__":
     try:
-        asyncio.run(main())
+        asyncio.run(main(*sys.argv[1:2]))
     except KeyboardInterrupt:
         sys.exit(130)

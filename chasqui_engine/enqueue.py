@@ -8,17 +8,21 @@ from typing import Any, NamedTuple, TypeVar
 from chasqui_engine._redis import adding, records
 from chasqui_engine._redis.connection import Link
 from chasqui_engine._redis.keys import QueueKeys
-from chasqui_engine.clock import now_ms
+from chasqui_engine.clock import monotonic, now_ms
 from chasqui_engine.codec import JobEncoder, encode_delayed
 from chasqui_engine.config import ProducerConfig
 from chasqui_engine.errors import ConfigError, EncodeError
-from chasqui_engine.ids import mint_ids
+from chasqui_engine.ids import mint_id, mint_ids
 from chasqui_engine.job import AddOptions, JobId
 
 # What one script call carries at most, so that the server is never busy with one caller for long.
 _CHUNK_JOBS = 1000
 _CHUNK_BYTES = 1024 * 1024
 _NO_CAP = 2**53
+
+# More than all producers together can add to a server within the second for which it is taken to be still there.
+_AMPLE_ROOM = 500_000
+_AMPLE_FOR_S = 1.0
 
 PLAIN = AddOptions()
 
@@ -45,6 +49,7 @@ class Enqueuer:
         self._keys = keys
         self._config = config
         self._encoder = JobEncoder()
+        self._roomy_until = 0.0
         self.added = 0
         """Jobs written so far; those whose id was taken are not among them."""
 
@@ -53,6 +58,24 @@ class Enqueuer:
         jobs = self._encode(additions, created_at_ms)
         await self._write_now(jobs)
         return [job[0] for job in jobs]
+
+    async def one_now(self, payload: Any, options: AddOptions, created_at_ms: int | None = None) -> JobId:
+        """Adds one job to the stream.
+
+        Without an id of its own it goes as a bare XADD while the stream is far from full: asking for room with
+        every job, in a script, costs the server four times as much.
+        """
+        created_at_ms = now_ms() if created_at_ms is None else created_at_ms
+        if options.id is not None or monotonic() >= self._roomy_until:
+            return (await self.now([(payload, options)], created_at_ms))[0]
+        job_id = mint_id(created_at_ms)
+        try:
+            envelope = self._encoder.encode(job_id, payload, created_at_ms, options.retry)
+        except EncodeError as err:
+            raise _unencodable(err, 1, 1) from err
+        await adding.add_unasked(self._link, self._keys, options.name, envelope)
+        self.added += 1
+        return job_id
 
     async def later(
         self, additions: Sequence[Addition], moments: Sequence[Moment | None], created_at_ms: int | None = None
@@ -85,7 +108,7 @@ class Enqueuer:
             try:
                 jobs.append((job_id, encode(job_id, payload, created_at_ms, options.retry), options))
             except EncodeError as err:
-                raise EncodeError(f"the payload of job {len(jobs) + 1} of {len(additions)} {err.args[0]}") from err
+                raise _unencodable(err, len(jobs) + 1, len(additions)) from err
         return jobs
 
     def _check_furthest(self, moments: Sequence[Moment | None], now: int) -> None:
@@ -114,8 +137,10 @@ class Enqueuer:
                 taken_ttl_s=config.dedup_ttl_secs,
                 to_come=to_come,
             )
-            self.added += added
-            begun = begun or added > 0
+            self.added += added.new
+            begun = begun or added.new > 0
+            ample = added.room > _AMPLE_ROOM and max_len != _NO_CAP
+            self._roomy_until = monotonic() + _AMPLE_FOR_S if ample else 0.0
 
     async def _write_later(self, jobs: Sequence[tuple[int, _Encoded]], *, relative: bool) -> None:
         config = self._config
@@ -133,6 +158,10 @@ class Enqueuer:
                 taken_ttl_s=config.dedup_ttl_secs,
                 events_max=events_max,
             )
+
+
+def _unencodable(err: EncodeError, number: int, of: int) -> EncodeError:
+    return EncodeError(f"the payload of job {number} of {of} {err.args[0]}")
 
 
 def _chunks(rows: Sequence[_Row]) -> Iterator[Sequence[_Row]]:

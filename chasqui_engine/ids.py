@@ -19,6 +19,14 @@ def _base32(value: int, pairs: int) -> str:
     return "".join(_PAIRS[value >> shift & 1023] for shift in range((pairs - 1) * 10, -1, -10))
 
 
+def _time_part(ms: int) -> str:
+    pairs = _PAIRS
+    return (
+        f"{pairs[ms >> 40 & 1023]}{pairs[ms >> 30 & 1023]}{pairs[ms >> 20 & 1023]}"
+        f"{pairs[ms >> 10 & 1023]}{pairs[ms & 1023]}"
+    )
+
+
 class UlidMint:
     """Makes ULIDs: 48 bits of time, 60 random bits for this mint, a 20-bit counter.
 
@@ -46,7 +54,7 @@ class UlidMint:
 
     def mint_many(self, count: int, created_at_ms: int | None = None) -> list[str]:
         """`count` new ids, in ascending order."""
-        time_part = _base32(now_ms() if created_at_ms is None else created_at_ms, 5)
+        time_part = _time_part(now_ms() if created_at_ms is None else created_at_ms)
         ids: list[str] = []
         with self._lock:
             while len(ids) < count:

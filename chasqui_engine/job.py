@@ -64,6 +64,7 @@ class Job:
     """One piece of work. The same value on both sides: a queue returns it, a handler is given it."""
 
     id: JobId
+    """Minted when it was added, or the producer's own."""
     payload: Any
     """What the producer passed: anything MessagePack can hold."""
     created_at_ms: int
@@ -71,7 +72,11 @@ class Job:
     attempt: int = 0
     """Runs already made: 0 on the first."""
     retry: JobRetryOverride | None = None
+    """Its own limits; None leaves them to the worker."""
     name: str = ""
+    """What kind of job it is: which handler it is for."""
+    deliveries: int = field(default=0, compare=False)
+    """Workers that had it before, in this run, and went silent: whatever a handler does may have been done already."""
     _wait: ResultWaiter | None = field(default=None, repr=False, compare=False)
     _tell: ProgressTeller | None = field(default=None, repr=False, compare=False)
 

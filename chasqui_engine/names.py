@@ -1,4 +1,4 @@
-"""What a queue, group, consumer, job name or job id may look like.
+"""What a queue, group, consumer, job name, job id or key of a repeatable may look like.
 
 Names become parts of Redis keys, so a name must never be able to reach another queue's keys.
 """
@@ -10,6 +10,7 @@ from chasqui_engine.errors import ConfigError
 MAX_QUEUE_NAME_BYTES = 200
 MAX_JOB_NAME_BYTES = 256
 MAX_JOB_ID_BYTES = 1024
+MAX_REPEAT_KEY_BYTES = 1024
 
 
 def check_queue_name(name: str, field: str = "queue_name") -> str:
@@ -36,6 +37,11 @@ def check_job_id(job_id: str) -> str:
     if not job_id.strip():
         raise ConfigError("job_id must be a non-empty, non-whitespace string")
     return job_id
+
+
+def check_repeat_key(key: str) -> str:
+    """The key of a repeatable, given or made of its name and pattern: any text up to 1024 bytes."""
+    return _check_text(key, "key", MAX_REPEAT_KEY_BYTES)
 
 
 def _check_text(text: str, field: str, limit_bytes: int) -> str:

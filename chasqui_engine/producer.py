@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Sequence
 from typing import Any, Self
 
-from chasqui_engine import dead_letters, delayed, health, repeatables, snapshot
+from chasqui_engine import dead_letters, delayed, health, listing, repeatables, snapshot
 from chasqui_engine._redis import adding, inspecting, records
 from chasqui_engine._redis.connection import Link
 from chasqui_engine._redis.connector import A_MOMENT_S, FOR_EVER, Connector
@@ -15,17 +15,19 @@ from chasqui_engine.config import ProducerConfig
 from chasqui_engine.delayed import DelayedJob
 from chasqui_engine.enqueue import PLAIN, Addition, Enqueuer, Moment
 from chasqui_engine.errors import ConfigError, ShutdownError
+from chasqui_engine.events.event import QueueEvent
 from chasqui_engine.health import QueueHealth
 from chasqui_engine.job import AddOptions, DlqEntry, JobId
+from chasqui_engine.listing import ListedJob
 from chasqui_engine.names import check_job_id
 from chasqui_engine.repeat import RepeatableMeta, RepeatableSpec
 from chasqui_engine.results import ResultHub
-from chasqui_engine.snapshot import JobInfo, QueueCounts, QueueSnapshot
+from chasqui_engine.snapshot import EVENTS_FOR_RATE, JobInfo, QueueCounts, QueueSnapshot
 from chasqui_engine.times import Delay, When, delay_ms, when_ms
 
 
 class Producer:
-    """Puts jobs on one queue. One producer serves any number of tasks of its event loop."""
+    """Puts jobs on one queue; made by `await Producer.connect(…)`. One serves any number of tasks of its event loop."""
 
     def __init__(self, connector: Connector, link: Link, config: ProducerConfig) -> None:
         self._connector = connector
@@ -78,15 +80,16 @@ class Producer:
 
     async def add(self, payload: Any, *, name: str = "") -> JobId:
         """Adds one job; returns its id."""
-        return (await self.add_now([(payload, AddOptions(name=name) if name else PLAIN)]))[0]
+        return await self.add_with_options(payload, AddOptions(name=name) if name else PLAIN)
 
     async def add_with_id(self, job_id: JobId, payload: Any, *, name: str = "") -> JobId:
         """Adds one job under an id of yours; adding the id again is a no-op, from any process."""
         return await self.add_with_options(payload, AddOptions(id=job_id, name=name))
 
-    async def add_with_options(self, payload: Any, options: AddOptions) -> JobId:
+    async def add_with_options(self, payload: Any, options: AddOptions, created_at_ms: int | None = None) -> JobId:
         """Adds one job with id, retry override or name."""
-        return (await self.add_now([(payload, options)]))[0]
+        self._check_open()
+        return await self._enqueuer.one_now(payload, options, created_at_ms)
 
     async def add_bulk(self, payloads: Sequence[Any]) -> list[JobId]:
         """Adds many jobs; returns their ids in order."""
@@ -196,13 +199,36 @@ class Producer:
         """How many jobs are where, all at one moment."""
         return await snapshot.counts(self._open_link(), self._keys, group)
 
-    async def snapshot(self, *, group: str = "default") -> QueueSnapshot:
-        """Counts, workers and throughput."""
-        return await snapshot.take(self._open_link(), self._keys, group)
+    async def snapshot(self, *, group: str = "default", events: int = EVENTS_FOR_RATE) -> QueueSnapshot:
+        """Counts, workers and throughput, which is told from up to so many events."""
+        return await snapshot.take(self._open_link(), self._keys, group, events=events)
 
     async def get_job(self, job_id: JobId, *, group: str = "default") -> JobInfo:
         """Where a job is, and what happened to it so far; see `JobInfo`."""
         return await snapshot.find_job(self._open_link(), self._keys, group, check_job_id(job_id))
+
+    async def list_waiting(
+        self, limit: int = 100, *, after: str | None = None, group: str = "default"
+    ) -> list[ListedJob]:
+        """Jobs that wait, the next to run first; after the entry of that id, if it is given."""
+        limit = _checked_limit(limit)
+        return await listing.waiting(self._open_link(), self._keys, group, after=after, limit=limit)
+
+    async def list_active(self, limit: int = 100, *, group: str = "default") -> list[ListedJob]:
+        """Jobs in the hands of workers, the oldest first."""
+        return await listing.active(self._open_link(), self._keys, group, limit=_checked_limit(limit))
+
+    async def newest_events(
+        self, limit: int = 1000, *, after: str = "0", before: str | None = None
+    ) -> list[QueueEvent]:
+        """Up to `limit` events after the one of that id, the newest first."""
+        limit = _checked_limit(limit)
+        return await listing.newest_events(self._open_link(), self._keys, after=after, before=before, limit=limit)
+
+    async def events_of_job(self, job_id: JobId, limit: int = 1000) -> list[QueueEvent]:
+        """What was told of a job, the oldest first, as far as the queue's events are kept and were looked at."""
+        limit = _checked_limit(limit)
+        return await listing.events_of_job(self._open_link(), self._keys, check_job_id(job_id), limit=limit)
 
     # --- dead letters, repeatables, results ---
 
@@ -225,6 +251,15 @@ class Producer:
     async def page_dlq(self, after: str | None, limit: int = 500) -> list[DlqEntry]:
         """Up to `limit` dead letters after the one of that id, None for the first; oldest first."""
         return await records.peek_dead(self._open_link(), self._keys, count=_checked_limit(limit), after=after)
+
+    async def page_newest_dlq(self, before: str | None, limit: int = 500) -> list[DlqEntry]:
+        """Up to `limit` dead letters before the one of that id, None for the last; newest first."""
+        link = self._open_link()
+        return await records.peek_newest_dead(link, self._keys, count=_checked_limit(limit), before=before)
+
+    async def get_dead(self, dlq_ids: Sequence[str]) -> list[DlqEntry]:
+        """These dead letters, as far as they are still there."""
+        return await records.get_dead(self._open_link(), self._keys, dlq_ids) if dlq_ids else []
 
     async def upsert_repeatable(self, spec: RepeatableSpec) -> str:
         """Stores a repeatable spec; returns its key."""

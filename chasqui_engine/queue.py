@@ -38,7 +38,13 @@ _BULK_OPTIONS = _NAME_AND_DATA | {"delay_ms", "delay", "attempts", "backoff", "j
 
 
 class Queue:
-    """Puts jobs on one queue. Connects at the first use; one queue serves any number of tasks."""
+    """Puts jobs on one queue. Connects at the first use; one queue serves any number of tasks.
+
+    - `redis_url`: the server; else `CHASQUI_REDIS_URL`, else `redis://127.0.0.1:6379`. `tls=True` makes it `rediss://`.
+    - `max_stream_len`, `when_full`: how many jobs may wait (a million), and whether the next add raises
+      `QueueFullError` ("error") or drops the oldest ("trim").
+    - `max_delay_secs`, `dedup_ttl_secs`, `credential_provider`: as in `ProducerConfig` and `Worker`.
+    """
 
     def __init__(
         self,
@@ -104,10 +110,10 @@ class Queue:
         producer = await self._producer()
         created_at_ms = now_ms()
         if moment is None:
-            ids = await producer.add_now([(data, options)], created_at_ms)
+            added_id = await producer.add_with_options(data, options, created_at_ms)
         else:
-            ids = await producer.add_later([(data, options)], [moment], created_at_ms)
-        return _added(ids[0], (data, options), created_at_ms, producer.wait_for_result)
+            added_id = (await producer.add_later([(data, options)], [moment], created_at_ms))[0]
+        return _added(added_id, (data, options), created_at_ms, producer.wait_for_result)
 
     async def add_unique(
         self,

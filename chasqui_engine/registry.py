@@ -103,3 +103,5 @@ registry = HandlerRegistry()
 """The registry that `handler` fills, and `chasqui worker` uses."""
 
 handler = registry.handler
+"""Says which jobs a function is for: `@handler("send-email")`, `@handler("resize", "crop")`, or `@handler()` for every
+name that has no function of its own. `chasqui worker MODULE` runs them; see `HandlerRegistry`."""

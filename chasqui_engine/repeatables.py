@@ -8,8 +8,8 @@ from chasqui_engine._redis import records
 from chasqui_engine._redis.connection import Link
 from chasqui_engine._redis.keys import QueueKeys
 from chasqui_engine.codec import decode_spec, encode_spec
-from chasqui_engine.errors import ConfigError, DecodeError
-from chasqui_engine.names import check_job_name
+from chasqui_engine.errors import DecodeError
+from chasqui_engine.names import check_job_name, check_repeat_key
 from chasqui_engine.repeat import RepeatableMeta, RepeatableSpec, first_fire_ms
 from chasqui_engine.times import FURTHEST_MS
 
@@ -19,10 +19,7 @@ _log = logging.getLogger("chasqui")
 def encode_checked(spec: RepeatableSpec) -> bytes:
     """A spec as it is stored; raises what is wrong with it."""
     check_job_name(spec.job_name)
-    try:
-        spec.key.encode()
-    except UnicodeEncodeError as err:
-        raise ConfigError(f"key is not valid Unicode: {err.reason} at {err.start}") from err
+    check_repeat_key(spec.resolved_key())
     return encode_spec(spec)
 
 

@@ -16,32 +16,42 @@ from enum import StrEnum
 class PromoterTick:
     """One pass of the promoter over the delayed jobs, made while it led."""
 
-    promoted: int  # jobs moved to the stream in this pass; 0 when nothing was due
-    depth: int  # delayed jobs left after it
-    oldest_pending_lag_ms: int  # how overdue the oldest job left is; 0 when none is overdue
+    promoted: int
+    """Jobs moved to the stream in this pass; 0 when nothing was due."""
+    depth: int
+    """Delayed jobs left after it."""
+    oldest_pending_lag_ms: int
+    """How overdue the oldest job left is; 0 when none is overdue."""
 
 
 class LockOutcome(StrEnum):
     """Where the promoter stands with the leader lock. Told when it changes, not at every try."""
 
-    ACQUIRED = "acquired"  # this promoter leads
-    HELD = "held"  # another one does
+    ACQUIRED = "acquired"
+    """This promoter leads."""
+    HELD = "held"
+    """Another one does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReaderBatch:
     """A read of the stream that brought something. Empty reads are not told."""
 
-    size: int  # entries read, those on their way to the dead letters included
-    reclaimed: int  # how many of them had been delivered before: taken over from a consumer that went silent
+    size: int
+    """Entries read, those on their way to the dead letters included."""
+    reclaimed: int
+    """How many of them had been delivered before: taken over from a consumer that went silent."""
 
 
 class JobOutcomeKind(StrEnum):
     """How a handler's run ended."""
 
-    OK = "ok"  # it returned
-    ERR = "err"  # it failed
-    PANIC = "panic"  # it broke in a way that is no ordinary failure
+    OK = "ok"
+    """It returned."""
+    ERR = "err"
+    """It failed."""
+    PANIC = "panic"
+    """It broke in a way that is no ordinary failure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,27 +59,36 @@ class JobOutcome:
     """One run of a handler."""
 
     kind: JobOutcomeKind
-    attempt: int  # which run of this job it was: 1 is the first
-    handler_duration_us: int  # microseconds, since most handlers take less than one millisecond
-    name: str = ""  # the job's name; empty when it has none
+    attempt: int
+    """Which run of this job it was: 1 is the first."""
+    handler_duration_us: int
+    """Microseconds, since most handlers take less than one millisecond."""
+    name: str = ""
+    """The job's name; empty when it has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryScheduled:
     """A failed job was put back. Told once it is written, and not when another consumer was first."""
 
-    attempt: int  # the run that is to come: 2 after the first failure
-    backoff_ms: int  # how long the job waits for it
-    name: str = ""  # the job's name; empty when it has none
+    attempt: int
+    """The run that is to come: 2 after the first failure."""
+    backoff_ms: int
+    """How long the job waits for it."""
+    name: str = ""
+    """The job's name; empty when it has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DlqRouted:
     """An entry was moved to the dead letters. Told once it is written."""
 
-    reason: str  # as on the wire: retries_exhausted, decode_failed, malformed, oversize_payload, unrecoverable
-    attempt: int  # the run that was the last; 0 when no handler ever saw the entry
-    name: str = ""  # the job's name; empty when it has none, or it could not be read
+    reason: str
+    """As on the wire: retries_exhausted, decode_failed, malformed, oversize_payload, unrecoverable."""
+    attempt: int
+    """The run that was the last; 0 when no handler ever saw the entry."""
+    name: str = ""
+    """The job's name; empty when it has none, or it could not be read."""
 
 
 class MetricsSink:

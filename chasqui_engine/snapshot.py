@@ -18,20 +18,28 @@ from chasqui_engine.job import Job, JobId
 
 LOOKED_AT = 10_000
 """Entries of each kind that a search for one job looks at: it must not hold up the server."""
-_EVENTS_FOR_RATE = 5_000
+EVENTS_FOR_RATE = 5_000
+"""The newest events that a rate is told from, at most."""
 _RATE_WINDOW_MS = 60_000
 
 
 class JobState(StrEnum):
     """Where a job is."""
 
-    WAITING = "waiting"  # on the stream
-    ACTIVE = "active"  # in a worker's hands
-    DELAYED = "delayed"  # to run later, for the first time
-    COMPLETED = "completed"  # its handler has returned
-    FAILED = "failed"  # its last run failed; it waits for the next one
-    DEAD = "dead"  # in the dead letters, or it was
-    UNKNOWN = "unknown"  # nothing is known of it (any more)
+    WAITING = "waiting"
+    """On the stream."""
+    ACTIVE = "active"
+    """In a worker's hands."""
+    DELAYED = "delayed"
+    """To run later, for the first time."""
+    COMPLETED = "completed"
+    """Its handler has returned."""
+    FAILED = "failed"
+    """Its last run failed; it waits for the next one."""
+    DEAD = "dead"
+    """In the dead letters, or it was."""
+    UNKNOWN = "unknown"
+    """Nothing is known of it (any more)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,12 +47,17 @@ class QueueCounts:
     """How many jobs are where, all at one moment."""
 
     waiting: int
+    """On the stream, in nobody's hands."""
     active: int
+    """In the hands of workers."""
     delayed: int
     """Those that wait for a retry included."""
     dead: int
+    """Dead letters."""
     repeatables: int
+    """Repeatable specs."""
     paused: bool
+    """Whether workers take no jobs."""
     oldest_waiting_ms: int
     """How long the first job that waits has been on the stream; 0 when none waits."""
     delayed_lag_ms: int
@@ -127,24 +140,24 @@ def _counts(standing: Standing) -> QueueCounts:
     )
 
 
-async def take(link: Link, keys: QueueKeys, group: str) -> QueueSnapshot:
-    """Everything about a queue that fits on a screen."""
+async def take(link: Link, keys: QueueKeys, group: str, *, events: int = EVENTS_FOR_RATE) -> QueueSnapshot:
+    """Everything about a queue that fits on a screen; its rates are told from up to so many events."""
     standing = await inspecting.standing(link, keys, group)
     consumers = await inspecting.consumers(link, keys, group) or []
     since_ms = standing.now_ms - _RATE_WINDOW_MS
-    events = await inspecting.recent_events(link, keys, since_ms, at_most=_EVENTS_FOR_RATE)
+    recent = await inspecting.recent_events(link, keys, since_ms, at_most=events)
     return QueueSnapshot(
         name=keys.queue,
         group=group,
         counts=_counts(standing),
         consumers=tuple(ConsumerInfo(name=one.name, active=one.pending, idle_ms=one.idle_ms) for one in consumers),
-        throughput=_throughput(events, standing.now_ms),
+        throughput=_throughput(recent, standing.now_ms, cut_at=events),
     )
 
 
-def _throughput(events: list[tuple[int, str]], now_ms: int) -> Throughput:
+def _throughput(events: list[tuple[int, str]], now_ms: int, *, cut_at: int) -> Throughput:
     # Cut short, they tell of less than the window.
-    window_ms = max(1, now_ms - events[-1][0]) if len(events) >= _EVENTS_FOR_RATE else _RATE_WINDOW_MS
+    window_ms = max(1, now_ms - events[-1][0]) if events and len(events) >= cut_at else _RATE_WINDOW_MS
     told = Counter(kind for _, kind in events)
     seconds = window_ms / 1000
     return Throughput(

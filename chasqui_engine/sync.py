@@ -20,7 +20,11 @@ T = TypeVar("T")
 
 
 class SyncQueue:
-    """`Queue`, blocking. Takes the same arguments; every method takes what the method of that name there takes."""
+    """`Queue` for programs without asyncio: the same arguments, and methods of the same names that block.
+
+    Usable from any thread; `with SyncQueue("emails") as queue: …` closes it. Each method takes what
+    the one of that name there takes.
+    """
 
     def __init__(self, name: str, **options: Any) -> None:
         self._queue = Queue(name, **options)

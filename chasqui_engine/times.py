@@ -31,6 +31,11 @@ def when_ms(when: When, field: str = "when") -> int:
     return _positive_ms(when, field, "a datetime or epoch seconds")
 
 
+def iso(ms: float) -> str:
+    """A time as people and programs read it."""
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
 def _positive_ms(seconds: float, field: str, kinds: str) -> int:
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
         raise ConfigError(f"{field} must be {kinds}, got {type(seconds).__name__}")

@@ -20,6 +20,14 @@ class Worker:
 
     `handler` is a function of a `Job`: `async def`, or plain (it then runs in a thread, or in a process with
     `run_plain_in="process"`). `run()` returns after `close()`, when the running jobs have ended or the deadline has.
+
+    - `redis_url`: the server; else `CHASQUI_REDIS_URL`, else `redis://127.0.0.1:6379`. `tls=True` makes it `rediss://`.
+    - `concurrency`: jobs that run at once. `max_attempts`: runs of a job in all, unless the job says otherwise.
+    - `store_results`, `result_ttl_ms`: whether what the handler returns is kept, and how long (an hour).
+    - `time_limit_secs`: longest a handler may run, as a number or a function of the job.
+    - `shutdown_deadline_secs`: how long running jobs may take to end at a stop (30).
+    - `credential_provider`: a function that gives user and password whenever a connection is opened.
+    - `read_block_ms`, `read_count` and the others: as in `ConsumerConfig`, which says what each is for.
     """
 
     def __init__(

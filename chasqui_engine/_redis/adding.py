@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from chasqui_engine._redis import scripts
 from chasqui_engine._redis.connection import Argument, Link
@@ -21,6 +22,15 @@ _PROMOTE = scripts.load("promote", on_full_server=True)
 _IDS_PER_CALL = 500
 _SCAN_PAGE = 1000
 _FURTHEST_MS = 2.0**53
+
+
+class Added(NamedTuple):
+    """What came of an add."""
+
+    new: int
+    """Jobs written; those whose id was taken are not among them."""
+    room: int
+    """How many more would have fitted; 0 where the oldest are trimmed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +55,8 @@ async def add(
     trim: bool,
     taken_ttl_s: int,
     to_come: int = 0,
-) -> int:
-    """Adds (name, envelope, own id or None); returns how many were new. All or none are added.
+) -> Added:
+    """Adds (name, envelope, own id or None), all or none.
 
     `to_come` more jobs of the same call must fit as well.
     """
@@ -59,13 +69,21 @@ async def add(
             used.append(keys.taken(own_id))
             args += (name, envelope, len(used))
     # Sent again, a job without an id of its own would be added again.
-    added: int = await link.run(_ADD, used, args, resend=len(used) == len(jobs) + 1)
-    if added < 0:
+    added = Added(*await link.run(_ADD, used, args, resend=len(used) == len(jobs) + 1))
+    if added.new < 0:
         raise QueueFullError(
             f"queue {keys.queue!r} has no room for {len(jobs) + to_come} more jobs within max_stream_len={max_len}. "
             "Let workers catch up, raise max_stream_len, or pass when_full='trim' to drop the oldest"
         )
     return added
+
+
+async def add_unasked(link: Link, keys: QueueKeys, name: str, envelope: bytes) -> None:
+    """Adds one job without an id of its own to a stream that is known to have room."""
+    if name:
+        await link.call("XADD", keys.stream, "*", "d", envelope, "n", name, resend=False)
+    else:
+        await link.call("XADD", keys.stream, "*", "d", envelope, resend=False)
 
 
 async def schedule(

@@ -55,11 +55,12 @@ class _LostError(Exception):
 
 
 class _Batch:
-    __slots__ = ("count", "future", "replies")
+    __slots__ = ("count", "due_at", "future", "replies")
 
-    def __init__(self, count: int, future: asyncio.Future[list[Reply]]) -> None:
+    def __init__(self, count: int, future: asyncio.Future[list[Reply]], due_at: float) -> None:
         self.count = count
         self.future = future
+        self.due_at = due_at
         self.replies: list[Reply] = []
 
 
@@ -74,6 +75,7 @@ class _Wire(asyncio.Protocol):
         self._reader = hiredis.Reader()
         self._waiting: deque[_Batch] = deque()
         self._unsent: list[bytes] = []
+        self._watch: asyncio.TimerHandle | None = None
         self.alive = True
         transport.set_protocol(self)
 
@@ -81,7 +83,7 @@ class _Wire(asyncio.Protocol):
         """Sends packed commands and returns their replies; `_LostError` if the connection breaks before."""
         if not self.alive:
             raise _LostError
-        batch = _Batch(count, self._loop.create_future())
+        batch = _Batch(count, self._loop.create_future(), self._loop.time() + timeout_s)
         # Alone: out at once. Others on their way: what is asked within one turn of the loop goes out as one write.
         if not self._waiting:
             self._transport.write(packed)
@@ -90,20 +92,31 @@ class _Wire(asyncio.Protocol):
                 self._loop.call_soon(self._flush)
             self._unsent.append(packed)
         self._waiting.append(batch)
-        timer = self._loop.call_later(timeout_s, self._give_up, batch)
-        try:
-            return await batch.future
-        finally:
-            timer.cancel()
+        # One timer watches over all that waits: setting and cancelling one each costs more than packing a command.
+        if self._watch is None or batch.due_at < self._watch.when():
+            self._watch_until(batch.due_at)
+        return await batch.future
 
     def _flush(self) -> None:
         if self.alive and self._unsent:
             self._transport.write(b"".join(self._unsent))
         self._unsent.clear()
 
-    def _give_up(self, batch: _Batch) -> None:
-        if not batch.future.done():
+    def _watch_until(self, due_at: float) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
+        self._watch = self._loop.call_at(due_at, self._look)
+
+    def _look(self) -> None:
+        self._watch = None
+        # What nobody waits for any more may take as long as it likes.
+        due = [batch.due_at for batch in self._waiting if not batch.future.done()]
+        if not due:
+            return
+        if min(due) <= self._loop.time():
             self.abort("no reply in time")
+        else:
+            self._watch_until(min(due))
 
     def data_received(self, data: bytes) -> None:
         reader, waiting = self._reader, self._waiting
@@ -136,6 +149,8 @@ class _Wire(asyncio.Protocol):
 
     def _fail(self, why: str) -> None:
         self.alive = False
+        if self._watch is not None:
+            self._watch.cancel()
         while self._waiting:
             batch = self._waiting.popleft()
             if not batch.future.done():
@@ -168,12 +183,14 @@ class Link:
             raise CommandError(str(reply))
         return reply
 
-    async def call_many(self, commands: Iterable[Sequence[Argument]]) -> list[Reply]:
+    async def call_many(
+        self, commands: Iterable[Sequence[Argument]], *, timeout_s: float = REPLY_TIMEOUT_S
+    ) -> list[Reply]:
         """Many commands in one write, each safe to run twice; replies in order, a refused one as its error."""
         packed = [pack(tuple(command)) for command in commands]
         if not packed:
             return []
-        return await self._exchange(b"".join(packed), len(packed), True, REPLY_TIMEOUT_S)
+        return await self._exchange(b"".join(packed), len(packed), True, timeout_s)
 
     async def run(
         self, script: Script, keys: Sequence[Argument], args: Sequence[Argument], *, resend: bool = True

@@ -76,6 +76,21 @@ async def peek_dead(
     return [_dead(entry) for entry in reply]
 
 
+async def peek_newest_dead(link: Link, keys: QueueKeys, *, count: int, before: str | None = None) -> list[DlqEntry]:
+    """Dead letters, newest first, without taking them."""
+    reply = await link.call("XREVRANGE", keys.dlq, "+" if before is None else f"({before}", "-", "COUNT", count)
+    return [_dead(entry) for entry in reply]
+
+
+async def get_dead(link: Link, keys: QueueKeys, dlq_ids: Sequence[str]) -> list[DlqEntry]:
+    """These dead letters, as far as they are still there."""
+    replies = await link.call_many(("XRANGE", keys.dlq, dlq_id, dlq_id) for dlq_id in dlq_ids)
+    for reply in replies:
+        if type(reply) is ReplyError:
+            raise CommandError(str(reply))
+    return [_dead(entry) for reply in replies for entry in reply]
+
+
 def _dead(entry: list[Any]) -> DlqEntry:
     fields = dict(zip(entry[1][::2], entry[1][1::2], strict=True))
     detail = fields.get(b"detail")

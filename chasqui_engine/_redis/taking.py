@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from chasqui_engine._redis import scripts
-from chasqui_engine._redis.connection import REPLY_TIMEOUT_S, Argument, Link
+from chasqui_engine._redis.connection import REPLY_TIMEOUT_S, Argument, CommandError, Link, ReplyError
 from chasqui_engine._redis.keys import QueueKeys
 
 _JOIN = scripts.load("join", on_full_server=True)
@@ -19,6 +19,7 @@ _BURY = scripts.load("bury", on_full_server=True)
 _HAND_BACK = scripts.load("hand_back", on_full_server=True)
 _LEAVE = scripts.load("leave", on_full_server=True)
 _HEARTBEAT = scripts.load("heartbeat", on_full_server=True)
+_RECOUNT = scripts.load("recount", on_full_server=True)
 
 _PAGE = 500
 
@@ -97,15 +98,30 @@ async def ensure_group(link: Link, who: Membership) -> bool:
 
 
 async def read(
-    link: Link, who: Membership, *, count: int, block_ms: int, claim_min_idle_ms: int | None, read_at: float
-) -> list[Delivery]:
-    """New entries, and abandoned ones where the server can bring them along (`claim_min_idle_ms` not None)."""
-    command: list[Argument] = ["XREADGROUP", "GROUP", who.group, who.consumer, "COUNT", count, "BLOCK", block_ms]
+    link: Link,
+    who: Membership,
+    *,
+    counts: Sequence[int],
+    block_ms: int,
+    claim_min_idle_ms: int | None,
+    read_at: float,
+) -> list[list[Delivery]]:
+    """New entries, and abandoned ones where the server can bring them along (`claim_min_idle_ms` not None).
+
+    One read for each of `counts`, all in one write; only the first waits until there is something.
+    """
+    read: tuple[Argument, ...] = ("XREADGROUP", "GROUP", who.group, who.consumer)
+    stream: tuple[Argument, ...] = ("STREAMS", who.keys.stream, ">")
+    waiting: tuple[Argument, ...] = ("BLOCK", block_ms)
     if claim_min_idle_ms is not None:
-        command += ("CLAIM", claim_min_idle_ms)
+        waiting += ("CLAIM", claim_min_idle_ms)
+    commands = [(*read, "COUNT", counts[0], *waiting, *stream)]
+    commands += [(*read, "COUNT", count, *stream) for count in counts[1:]]
     # A reply that is lost leaves entries in our name: not read twice, but claimed when they have been idle.
-    reply = await link.call(*command, "STREAMS", who.keys.stream, ">", timeout_s=REPLY_TIMEOUT_S + block_ms / 1000)
-    return _deliveries(reply[0][1], read_at) if reply else []
+    replies = await link.call_many(commands, timeout_s=REPLY_TIMEOUT_S + block_ms / 1000)
+    if type(replies[0]) is ReplyError:
+        raise CommandError(str(replies[0]))
+    return [_deliveries(reply[0][1], read_at) if isinstance(reply, list) and reply else [] for reply in replies]
 
 
 async def claim(
@@ -128,7 +144,10 @@ def _deliveries(entries: list[Any], read_at: float) -> list[Delivery]:
     for entry in entries:
         fields = entry[1]
         deliveries = entry[3] if len(entry) > 2 else 0
-        if len(fields) == 2 and fields[0] == b"d":
+        # As every producer writes them; any other order, and fields of others, are as good.
+        if len(fields) == 4 and fields[0] == b"d" and fields[2] == b"n":
+            out.append(Delivery(entry[0], fields[1], fields[3].decode(errors="replace"), deliveries, read_at))
+        elif len(fields) == 2 and fields[0] == b"d":
             out.append(Delivery(entry[0], fields[1], "", deliveries, read_at))
         else:
             named = dict(zip(fields[::2], fields[1::2], strict=True))
@@ -203,6 +222,17 @@ async def heartbeat(link: Link, who: Membership, entry_ids: Sequence[bytes]) -> 
     for start in range(0, len(entry_ids), _PAGE):
         page = entry_ids[start : start + _PAGE]
         lost += await link.run(_HEARTBEAT, [who.keys.stream], [who.group, who.consumer, *page])
+    return lost
+
+
+async def recount(link: Link, who: Membership, counts: Sequence[tuple[bytes, int]]) -> list[bytes]:
+    """Sets how often entries count as given out; returns those that are not ours any more."""
+    lost: list[bytes] = []
+    for start in range(0, len(counts), _PAGE):
+        args: list[Argument] = [who.group, who.consumer]
+        for one in counts[start : start + _PAGE]:
+            args += one
+        lost += await link.run(_RECOUNT, [who.keys.stream], args)
     return lost
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import sys
 
+from chasqui_engine.cli.hiding import hide_password
+
 __all__ = ["main"]
 
 
 def main() -> None:
     """What the `chasqui` script calls."""
+    hide_password()
     try:
         from chasqui_engine.cli.app import run
     except ModuleNotFoundError as err:

@@ -19,7 +19,7 @@ def register(app: typer.Typer) -> None:
 async def add(
     session: Session,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The job's name: which handler it is for.")],
-    data: Annotated[str | None, typer.Argument(metavar="[DATA]", help="JSON, @FILE, or - for stdin.")] = None,
+    data: Annotated[str | None, typer.Argument(metavar="DATA", help="JSON, @FILE, or - for stdin.")] = None,
     queue: Annotated[str, typer.Option("--queue", "-q", metavar="NAME", help="The queue.")] = "default",
     as_text: Annotated[bool, typer.Option("--text", help="DATA is plain text, not JSON.")] = False,
     job_id: Annotated[

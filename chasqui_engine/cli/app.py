@@ -23,12 +23,14 @@ COMMANDS = {
     "inspect": "inspect_command",
     "watch": "watch_command",
     "events": "events_command",
+    "dashboard": "dashboard_command",
     "dlq": "dlq_command",
     "delayed": "delayed_command",
     "repeatable": "repeatable_command",
     "pause": "pause_command",
     "resume": "pause_command",
     "doctor": "doctor_command",
+    "pipeline": "pipeline_command",
 }
 """In the order in which `--help` shows them; each module has a `register(app)`."""
 
@@ -36,15 +38,18 @@ _HELP = """A job queue on Redis Streams: run workers, add jobs, see what happens
 
 Start here:
 
-    chasqui doctor                                is the server fit for jobs?
+ 1. Write tasks.py:    async def handle(job): return {"sent": job.data["to"]}
 
-    chasqui worker tasks:handle -q emails         run the jobs of a queue
+ 2. Run its jobs:      chasqui worker tasks:handle -q emails --store-results
 
-    chasqui add send-email '{"to": "ada"}' -q emails --wait
+ 3. Add one:           chasqui add hello '{"to": "ada"}' -q emails --wait
 
-    chasqui watch                                 every queue, live
+ 4. See the queues:    chasqui watch
 
-The server is the one of --url, else of CHASQUI_REDIS_URL, else redis://127.0.0.1:6379.
+ 5. Something wrong?   chasqui doctor
+
+The server is the one of --url, else of CHASQUI_REDIS_URL, else redis://127.0.0.1:6379. No Redis at hand?
+--url embedded:///tmp/chasqui is a private one, for trying things out. Every command has --help.
 """
 _LEADING = {"--url": True, "--redis-url": True, "--conn-id": True, "--json": False, "--debug": False}
 """Whether a value follows."""

@@ -14,7 +14,6 @@ from chasqui_engine.cli.words import (
     ago,
     brief,
     duration_ms,
-    iso,
     moment,
     queue_and_rest,
     the_queue,
@@ -22,6 +21,7 @@ from chasqui_engine.cli.words import (
 from chasqui_engine.clock import now_ms
 from chasqui_engine.delayed import DelayedJob
 from chasqui_engine.producer import Producer
+from chasqui_engine.times import iso
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

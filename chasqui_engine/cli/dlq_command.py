@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from chasqui_engine.cli.session import NOT_THERE, USAGE, Session, command, fail
-from chasqui_engine.cli.words import QueueArgument, QueueOption, YesOption, ago, brief, duration_ms, iso, the_queue
+from chasqui_engine.cli.words import QueueArgument, QueueOption, YesOption, ago, brief, duration_ms, the_queue
 from chasqui_engine.clock import now_ms
-from chasqui_engine.codec import decode_id, decode_job
-from chasqui_engine.errors import DecodeError
-from chasqui_engine.job import DlqEntry, DlqReason
+from chasqui_engine.dead_letters import DeadFilter, described, died_at_ms
+from chasqui_engine.job import DlqEntry
 from chasqui_engine.producer import Producer
 
 if TYPE_CHECKING:
@@ -38,13 +37,9 @@ LimitOption = Annotated[int | None, typer.Option("--limit", "-n", min=1, help="S
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which dead letters are meant."""
+    """Which dead letters are meant, and how many of them."""
 
-    reasons: frozenset[str]
-    names: frozenset[str]
-    job_ids: frozenset[str]
-    before_ms: float
-    after_ms: float
+    wanted: DeadFilter
     limit: int | None
 
     @staticmethod
@@ -58,23 +53,14 @@ class Selection:
     ) -> Selection:
         """From the options."""
         now = now_ms()
-        return Selection(
-            frozenset(reason or ()),
-            frozenset(name or ()),
-            frozenset(job_id or ()),
-            now - duration_ms(older) if older else float("inf"),
-            now - duration_ms(newer) if newer else 0,
-            limit,
+        wanted = DeadFilter(
+            reasons=frozenset(reason or ()),
+            names=frozenset(name or ()),
+            job_ids=frozenset(job_id or ()),
+            before_ms=now - duration_ms(older) if older else float("inf"),
+            after_ms=now - duration_ms(newer) if newer else 0,
         )
-
-    def takes(self, entry: DlqEntry) -> bool:
-        """Whether this one is meant."""
-        return (
-            (not self.reasons or entry.reason in self.reasons)
-            and (not self.names or entry.name in self.names)
-            and (not self.job_ids or decode_id(entry.payload) in self.job_ids)
-            and self.after_ms <= died_at_ms(entry) <= self.before_ms
-        )
+        return Selection(wanted, limit)
 
     async def entries(self, producer: Producer) -> AsyncIterator[DlqEntry]:
         """Those that are meant, the oldest first."""
@@ -83,16 +69,11 @@ class Selection:
         while page := await producer.page_dlq(after, _PAGE):
             after = page[-1].dlq_id
             for entry in page:
-                if self.takes(entry):
+                if self.wanted.takes(entry):
                     yield entry
                     found += 1
                     if found == self.limit:
                         return
-
-
-def died_at_ms(entry: DlqEntry) -> int:
-    """When it was buried, by the server's clock."""
-    return int(entry.dlq_id.partition("-")[0])
 
 
 def register(app: typer.Typer) -> None:
@@ -209,25 +190,6 @@ def _opened(path: str) -> Any:
         return Path(path).open("w", encoding="utf-8")
     except OSError as err:
         fail(f"{path} cannot be written: {err.strerror}", "choose another file", exit_code=USAGE)
-
-
-def described(entry: DlqEntry) -> dict[str, Any]:
-    """A dead letter, decoded as far as it can be."""
-    facts: dict[str, Any] = {
-        "dlq_id": entry.dlq_id,
-        "source_id": entry.source_id,
-        "died_at": iso(died_at_ms(entry)),
-        "reason": entry.reason,
-        "code": DlqReason(entry.reason).code,
-        "detail": entry.detail,
-        "name": entry.name,
-        "job_id": decode_id(entry.payload),
-    }
-    try:
-        job = decode_job(entry.payload, entry.name)
-    except DecodeError as err:
-        return {**facts, "payload": None, "unreadable": str(err.args[0])}
-    return {**facts, "payload": job.payload, "attempt": job.attempt, "created_at": iso(job.created_at_ms)}
 
 
 def _table(found: list[DlqEntry], total: int) -> RenderableType:

@@ -11,8 +11,9 @@ import typer
 from chasqui_engine._redis import records
 from chasqui_engine._redis.connector import A_MOMENT_S, Connector
 from chasqui_engine.cli.session import Session, command, print_json
-from chasqui_engine.cli.words import QueueArgument, QueueOption, brief, iso, the_queue
+from chasqui_engine.cli.words import QueueArgument, QueueOption, brief, the_queue
 from chasqui_engine.events import QueueEvent, QueueEvents
+from chasqui_engine.times import iso
 
 _PAGE = 500
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-QueuesArgument = Annotated[list[str] | None, typer.Argument(metavar="[QUEUE]…", help="The queues; all, if none.")]
+QueuesArgument = Annotated[list[str] | None, typer.Argument(metavar="QUEUE", help="The queues; all, if none.")]
 QueuesOption = Annotated[
     list[str] | None, typer.Option("--queue", "-q", metavar="NAME", help="A queue; again for more.")
 ]

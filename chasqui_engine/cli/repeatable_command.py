@@ -72,7 +72,7 @@ async def list_(
 async def add(
     session: Session,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The name of every job it makes.")],
-    data: Annotated[str | None, typer.Argument(metavar="[DATA]", help="JSON, @FILE, or - for stdin.")] = None,
+    data: Annotated[str | None, typer.Argument(metavar="DATA", help="JSON, @FILE, or - for stdin.")] = None,
     queue: Annotated[str, typer.Option("--queue", "-q", metavar="NAME", help="The queue.")] = "default",
     cron: CronOption = None,
     tz: ZoneOption = None,
@@ -116,7 +116,7 @@ async def remove(
 async def preview(
     session: Session,
     words: Annotated[
-        list[str] | None, typer.Argument(metavar="[KEY]", help="A stored one, with -q QUEUE; or QUEUE KEY.")
+        list[str] | None, typer.Argument(metavar="KEY", help="A stored one, with -q QUEUE; or QUEUE KEY.")
     ] = None,
     queue: QueueOption = None,
     cron: CronOption = None,

@@ -9,9 +9,10 @@ import typer
 
 from chasqui_engine.cli.add_command import shown
 from chasqui_engine.cli.session import NOT_THERE, Session, command, fail
-from chasqui_engine.cli.words import GroupOption, QueueOption, brief, duration_ms, iso, queue_and_rest
+from chasqui_engine.cli.words import GroupOption, QueueOption, brief, duration_ms, queue_and_rest
 from chasqui_engine.codec import decode_payload
 from chasqui_engine.snapshot import JobInfo, JobState
+from chasqui_engine.times import iso
 
 IdArguments = Annotated[list[str], typer.Argument(metavar="ID", help="The job's id, with -q QUEUE; or QUEUE ID.")]
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, get_type_hints
 import typer
 
 from chasqui_engine.config import ProducerConfig
+from chasqui_engine.connections import connection_url
 from chasqui_engine.errors import (
     ChasquiError,
     ConfigError,
@@ -176,7 +177,7 @@ def _guarded(
 ) -> int:
     try:
         if conn_id is not None:
-            url = _url_of_connection(conn_id)
+            url = connection_url(conn_id)
         code = function(Session(url, as_json, debug), **own)
         if inspect.iscoroutine(code):
             code = asyncio.run(code)
@@ -187,20 +188,6 @@ def _guarded(
     except KeyboardInterrupt:
         return INTERRUPTED
     return int(code or 0)
-
-
-def _url_of_connection(conn_id: str) -> str:
-    """What an Airflow connection says about the server. The one place that reaches for the provider, and late."""
-    try:
-        from chasqui_provider.hooks.chasqui import ChasquiHook
-    except ImportError as err:
-        raise ConfigError("--conn-id needs Airflow in this environment: pip install 'chasqui[airflow]'") from err
-    try:
-        return str(ChasquiHook(conn_id).settings().url)
-    except ChasquiError:
-        raise
-    except Exception as err:
-        raise ConfigError(f"connection {conn_id!r} cannot be read: {type(err).__name__}: {err}") from err
 
 
 def _failure(err: BaseException) -> Failure:
@@ -231,7 +218,8 @@ def report(failure: Failure, args: Sequence[str]) -> int:
         told = {"error": {"code": failure.code, "message": message, "next": failure.next_step}}
         print(json.dumps(told, ensure_ascii=False), file=sys.stderr)
     else:
-        print(f"error: [{failure.code}] {message}. Next: {failure.next_step}", file=sys.stderr)
+        stop = "" if message.endswith("?") else "."
+        print(f"error: [{failure.code}] {message}{stop} Next: {failure.next_step}", file=sys.stderr)
     return failure.exit_code
 
 

@@ -12,9 +12,10 @@ import typer
 from chasqui_engine.cli.inspect_command import QueuesArgument, QueuesOption, overview
 from chasqui_engine.cli.looking import Looker, as_dict, looking
 from chasqui_engine.cli.session import Session, command, print_json
-from chasqui_engine.cli.words import GroupOption, iso, sparkline
+from chasqui_engine.cli.words import GroupOption, sparkline
 from chasqui_engine.clock import now_ms
 from chasqui_engine.snapshot import QueueSnapshot
+from chasqui_engine.times import iso
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -18,7 +18,7 @@ _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "
 _DURATION = re.compile(r"(?P<number>\d+(\.\d+)?)\s*(?P<unit>ms|[smhdw])?")
 _SPARKS = "▁▂▃▄▅▆▇█"
 
-QueueArgument = Annotated[str | None, typer.Argument(metavar="[QUEUE]", help="The queue; or pass -q.")]
+QueueArgument = Annotated[str | None, typer.Argument(metavar="QUEUE", help="The queue; or pass -q.")]
 QueueOption = Annotated[str | None, typer.Option("--queue", "-q", metavar="NAME", help="The queue.")]
 GroupOption = Annotated[str, typer.Option("--group", metavar="NAME", help="The workers' consumer group.")]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
@@ -83,11 +83,6 @@ def payload(text: str | None, as_text: bool = False) -> Any:
         return json.loads(text)
     except ValueError as err:
         fail(f"the data is not JSON ({err})", "quote it for the shell, or pass --text for plain text", exit_code=USAGE)
-
-
-def iso(ms: float) -> str:
-    """A time as people and programs read it."""
-    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def ago(ms: float) -> str:

@@ -84,6 +84,10 @@ class Endings:
         self._held.release(delivery)
         self._buffer.nudge()
 
+    async def flush(self) -> None:
+        """Waits until what has ended so far is written."""
+        await asyncio.gather(self._acks.flush(), self._retries.flush(), self._burials.flush())
+
     async def drain(self) -> None:
         """Waits until every ending so far is written."""
         told = self._started.drain(), self._progress.drain()

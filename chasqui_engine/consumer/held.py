@@ -9,6 +9,9 @@ from collections.abc import Iterable
 from chasqui_engine._redis.taking import Delivery
 from chasqui_engine.clock import monotonic
 
+SUSPECT = 2
+"""Workers that went silent over an entry before: from so many on, it may be what silences them."""
+
 
 class Held:
     """Entries in this worker's name. The heartbeat, in a thread of its own, keeps all of them."""
@@ -54,11 +57,16 @@ class Held:
 
 
 class Buffer:
-    """Entries that wait for a free worker task; after the signal to stop, none is given out."""
+    """Entries that wait for a free worker task; after the signal to stop, none is given out.
+
+    Of those that may silence their worker only one is out at a time: it cannot take the others along.
+    """
 
     def __init__(self, stop: asyncio.Event) -> None:
         self._stop = stop
         self._entries: deque[Delivery] = deque()
+        self._suspects: deque[Delivery] = deque()
+        self._suspect_out = False
         self._idle: deque[asyncio.Future[None]] = deque()
         self._room = asyncio.Event()
         self._closed = False
@@ -83,6 +91,22 @@ class Buffer:
         """
         self._entries.extend(deliveries)
         self._wake()
+
+    def put_suspects(self, deliveries: Iterable[Delivery]) -> None:
+        """Adds entries of which one may be out at a time, until `suspect_done`."""
+        self._suspects.extend(deliveries)
+        self._offer_suspect()
+
+    def suspect_done(self) -> None:
+        """The one that was out has ended, and the server knows."""
+        self._suspect_out = False
+        self._offer_suspect()
+
+    def _offer_suspect(self) -> None:
+        if self._suspects and not self._suspect_out:
+            self._suspect_out = True
+            self._entries.appendleft(self._suspects.popleft())
+            self._wake()
 
     def take(self) -> Delivery | None:
         """The next entry, None when there is none."""
@@ -121,8 +145,11 @@ class Buffer:
 
     def empty(self) -> list[Delivery]:
         """Takes everything out."""
-        left = list(self._entries)
+        if any(delivery.deliveries >= SUSPECT for delivery in self._entries):
+            self._suspect_out = False
+        left = [*self._entries, *self._suspects]
         self._entries.clear()
+        self._suspects.clear()
         return left
 
     def close(self) -> list[Delivery]:

@@ -10,7 +10,7 @@ from chasqui_engine._redis.connection import CommandError, Link
 from chasqui_engine._redis.taking import Delivery, Membership
 from chasqui_engine.clock import monotonic
 from chasqui_engine.config import ConsumerConfig
-from chasqui_engine.consumer.held import Buffer, Held
+from chasqui_engine.consumer.held import SUSPECT, Buffer, Held
 from chasqui_engine.consumer.tasks import WorkerTasks
 from chasqui_engine.metrics.dispatch import SafeSink
 from chasqui_engine.sink import ReaderBatch
@@ -105,14 +105,17 @@ class Reader:
 
     async def _read_on(self) -> None:
         config = self._config
+        backlog = False
         while True:
             room = await self._room()
+            # Several reads at once save round trips, but where little waits, they would come back empty.
+            counts = _shares(room, config.batch) if backlog else [min(room, config.batch)]
             min_idle_ms = config.claim_min_idle_ms if self._reads.capabilities.claim else None
             try:
-                deliveries = await taking.read(
+                reads = await taking.read(
                     self._reads,
                     self._who,
-                    count=room,
+                    counts=counts,
                     block_ms=config.block_ms,
                     claim_min_idle_ms=min_idle_ms,
                     read_at=monotonic(),
@@ -120,7 +123,9 @@ class Reader:
             except CommandError as err:
                 await self._mend_group(err)
             else:
-                self._accept(deliveries)
+                backlog = len(reads[-1]) == counts[-1]
+                for deliveries in reads:
+                    await self._accept(deliveries)
 
     async def claim(self) -> None:
         """Brings entries of silent workers, until cancelled, where reads do not bring them along."""
@@ -142,21 +147,35 @@ class Reader:
             self._claiming = True
             try:
                 start, deliveries = await taking.claim(
-                    self._commands, self._who, start=start, count=room, min_idle_ms=min_idle_ms, read_at=monotonic()
+                    self._commands,
+                    self._who,
+                    start=start,
+                    count=min(room, self._config.batch),
+                    min_idle_ms=min_idle_ms,
+                    read_at=monotonic(),
                 )
-                self._accept(deliveries)
+                await self._accept(deliveries)
             finally:
                 self._claiming = False
             if start == _FROM_THE_START or self._paused:
                 return
 
-    def _accept(self, deliveries: list[Delivery]) -> None:
+    async def _accept(self, deliveries: list[Delivery]) -> None:
         if not deliveries:
             return
         if self._sink.enabled:
             reclaimed = sum(1 for delivery in deliveries if delivery.deliveries)
             self._sink.reader_batch(ReaderBatch(size=len(deliveries), reclaimed=reclaimed))
-        self._buffer.put(self._held.take(deliveries))
+        fresh = self._held.take(deliveries)
+        self._buffer.put(delivery for delivery in fresh if delivery.deliveries < SUSPECT)
+        if suspects := [delivery for delivery in fresh if delivery.deliveries >= SUSPECT]:
+            # Each may wait for another that takes this worker along: only what was begun is to count.
+            counts = [(delivery.entry_id, delivery.deliveries) for delivery in suspects]
+            try:
+                await taking.recount(self._commands, self._who, counts)
+            finally:
+                # They are held: cancelled here, nobody else would ever run them.
+                self._buffer.put_suspects(suspects)
 
     async def _room(self) -> int:
         """Waits until there is use for more entries; returns for how many."""
@@ -167,7 +186,7 @@ class Reader:
             # Entries whose end is not written yet count too: with Redis slow to take acks, reading on helps nobody.
             unwritten = len(self._held) - len(buffer) - config.concurrency
             if len(buffer) <= ahead // 2 and unwritten < 2 * config.ack_batch:
-                return min(config.batch, buffer.idle + ahead - len(buffer))
+                return buffer.idle + ahead - len(buffer)
             await buffer.wait_for_room()
 
     async def _mend_group(self, err: CommandError) -> None:
@@ -180,3 +199,8 @@ class Reader:
                 self._who.keys.queue,
                 err,
             )
+
+
+def _shares(whole: int, most: int) -> list[int]:
+    """`whole` in parts of up to `most`."""
+    return [min(most, whole - start) for start in range(0, whole, most)]

@@ -21,7 +21,7 @@ from chasqui_engine.codec import (
 from chasqui_engine.config import ConsumerConfig
 from chasqui_engine.consumer.endings import Endings
 from chasqui_engine.consumer.handlers import HandlerPanicError, Run
-from chasqui_engine.consumer.held import Buffer, Held
+from chasqui_engine.consumer.held import SUSPECT, Buffer, Held
 from chasqui_engine.consumer.verdict import (
     MAX_DETAIL_CHARS,
     MAX_ERROR_CHARS,
@@ -77,11 +77,30 @@ class WorkerTasks:
                 if not await buffer.wait():
                     return
                 continue
+            if delivery.deliveries >= SUSPECT:
+                await self._work_alone(delivery)
+                continue
             if (delivery.lost or not held.certain(delivery, monotonic())) and not await self._still_ours(delivery):
                 continue
             job = self._open(delivery)
             if job is not None:
                 await self._handle(delivery, job)
+
+    async def _work_alone(self, delivery: Delivery) -> None:
+        """Runs what may take this process along: it is counted first, and its end is written before the next one's."""
+        try:
+            begun = delivery.deliveries + 1
+            if await taking.recount(self._link, self._who, [(delivery.entry_id, begun)]):
+                self._endings.forget(delivery)
+                return
+            if self._buffer.stopped:
+                return  # whatever is in our name when we leave is handed back
+            job = self._open(delivery)
+            if job is not None:
+                await self._handle(delivery, job)
+            await self._endings.flush()
+        finally:
+            self._buffer.suspect_done()
 
     async def _still_ours(self, delivery: Delivery) -> bool:
         """Asks Redis, because nothing has confirmed it for long; another's entry is let go."""
@@ -142,6 +161,7 @@ class WorkerTasks:
         attempt = job.attempt + delivery.deliveries + 1
         self._endings.started(job.id, delivery.name, attempt)
         job._tell = self._tell_progress
+        job.deliveries = delivery.deliveries
         started = monotonic()
         try:
             value = await self._run(job)

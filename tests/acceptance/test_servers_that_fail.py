@@ -11,8 +11,8 @@ import redis.asyncio
 
 from chasqui_engine import Job, Queue, RedisError, Worker
 from chasqui_engine._redis.keys import QueueKeys
-from chasqui_engine.clock import monotonic
 from tests.acceptance.harness import EMPTY, left_over
+from tests.acceptance.outages import ALWAYS, Recorder, add_accepted, outage
 from tests.integration.helpers import until
 from tests.servers import ServerProcess
 
@@ -20,19 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
 QUEUE = "faults"
-DURABLE = ("--appendonly", "yes", "--appendfsync", "always")
-
-
-class Recorder:
-    """A handler that counts."""
-
-    def __init__(self, work_s: float = 0.002) -> None:
-        self.runs: Counter[int] = Counter()
-        self._work_s = work_s
-
-    async def __call__(self, job: Job) -> None:
-        self.runs[job.payload] += 1
-        await asyncio.sleep(self._work_s)
 
 
 @pytest.fixture
@@ -54,35 +41,14 @@ async def recorder(server: ServerProcess) -> AsyncIterator[Recorder]:
     await asyncio.wait_for(running, 20)
 
 
-async def add_accepted(queue: Queue, numbers: range) -> list[int]:
-    """Adds one by one; returns those that the server confirmed, each tried until it does."""
-    for n in numbers:
-        while True:
-            try:
-                await queue.add("n", n, job_id=f"job-{n}")
-                break
-            except RedisError:
-                await asyncio.sleep(0.05)
-    return list(numbers)
-
-
-@pytest.mark.parametrize("server", [DURABLE], indirect=True)
-async def test_nothing_accepted_is_lost_when_the_server_is_killed(server: ServerProcess, recorder: Recorder) -> None:
-    async with Queue(QUEUE, redis_url=server.url) as queue:
-        adding = asyncio.create_task(add_accepted(queue, range(1000)))
-        await until(lambda: len(recorder.runs) > 200)
-        server.kill()
-        await asyncio.sleep(2)
-        before = len(recorder.runs)
-        server.start()
-        back = monotonic()
-        await until(lambda: len(recorder.runs) > before)
-        assert monotonic() - back < 2
-        accepted = await asyncio.wait_for(adding, 30)
-        await until(lambda: len(recorder.runs) == len(accepted), timeout_s=20)
-    again = sum(recorder.runs.values()) - len(accepted)
-    print(f"{len(accepted)} accepted, killed once: 0 lost, {again} run again")
-    assert again <= 100
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("server", [ALWAYS], indirect=True)
+async def test_nothing_accepted_is_lost_when_the_server_is_killed(server: ServerProcess) -> None:
+    result = await outage(server, QUEUE, server.kill, 2, jobs=500)
+    print(result)
+    assert result.lost == 0
+    assert result.again <= 100
+    assert result.back_s < 10
 
 
 async def test_work_goes_on_after_everything_was_flushed(
@@ -98,7 +64,9 @@ async def test_work_goes_on_after_everything_was_flushed(
     assert "has been made again" in caplog.text
 
 
-async def test_work_goes_on_after_a_restart_without_persistence(server: ServerProcess, recorder: Recorder) -> None:
+async def test_work_goes_on_after_a_restart_without_persistence(
+    server: ServerProcess, recorder: Recorder, caplog: pytest.LogCaptureFixture
+) -> None:
     async with Queue(QUEUE, redis_url=server.url) as queue:
         await queue.add("n", 0)
         await until(lambda: recorder.runs[0])
@@ -106,10 +74,11 @@ async def test_work_goes_on_after_a_restart_without_persistence(server: ServerPr
         server.start()
         await add_accepted(queue, range(1, 101))
         await until(lambda: len(recorder.runs) == 101)
+    assert "has been made again" in caplog.text
 
 
 async def test_work_goes_on_after_the_consumer_and_the_group_were_deleted_by_hand(
-    server: ServerProcess, recorder: Recorder
+    server: ServerProcess, recorder: Recorder, caplog: pytest.LogCaptureFixture
 ) -> None:
     stream = QueueKeys(QUEUE).stream
     async with Queue(QUEUE, redis_url=server.url) as queue, redis.asyncio.Redis.from_url(server.url) as raw:
@@ -122,6 +91,7 @@ async def test_work_goes_on_after_the_consumer_and_the_group_were_deleted_by_han
         await raw.xgroup_destroy(stream, "default")
         await queue.add("n", 2)
         await until(lambda: recorder.runs[2])
+    assert "has been made again" in caplog.text
 
 
 async def test_a_frozen_server_is_waited_for(server: ServerProcess, recorder: Recorder) -> None:

@@ -60,6 +60,8 @@ def test_data_from_a_file_from_stdin_and_as_text(cli: Callable[..., Any], queue:
     assert [queue.get_job(job_id).payload for job_id in ids] == [[1, 2], {"a": 1}, "plain words"]
 
 
+# The last one imports Airflow, which on a busy machine alone takes most of a minute.
+@pytest.mark.timeout(180)
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [

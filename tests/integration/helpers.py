@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from chasqui_engine import Job, Worker
 
-PATIENCE_S = 10.0
+PATIENCE_S = 25.0
 """For what should come soon: the machine may be busy, and a test that fails should not hang."""
 
 

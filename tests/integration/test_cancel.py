@@ -85,7 +85,7 @@ async def test_a_job_that_was_promoted_cannot_be_cancelled(
     ids = [await producer.add_in_with_id("own", 0.01, 1), await producer.add_in(0.01, 2)]
     config = PromoterConfig(poll_interval_ms=5)
     async with running(Promoter(redis_url, queue_name, config).run):
-        await until(lambda: raw.xlen(producer.stream_key), timeout_s=10)
+        await until(lambda: raw.xlen(producer.stream_key))
         await until(lambda: _promoted(raw, producer, 2))
     assert await producer.cancel_delayed_bulk(ids) == [False, False]
     assert len(await waiting_jobs(raw, queue_name)) == 2

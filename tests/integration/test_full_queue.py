@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from redis.asyncio import Redis
 
 from chasqui_engine import (
     AddOptions,
@@ -22,10 +23,9 @@ from chasqui_engine import (
 )
 from chasqui_engine.enqueue import Moment
 from tests.integration.helpers import delayed_jobs, keys_of, running, server_ms, until, waiting_jobs, working
+from tests.servers import ServerProcess
 
 if TYPE_CHECKING:
-    from redis.asyncio import Redis
-
     from chasqui_engine import Job
 
 
@@ -173,3 +173,45 @@ async def test_retries_never_drop_because_of_a_cap(redis_url: str, raw: Redis, q
             await until(lambda: len(runs) == 600)
     assert sorted(runs) == sorted((n, attempt) for n in [*range(200), *range(1000, 1100)] for attempt in (0, 1))
     assert await delayed_jobs(raw, queue_name) == []
+
+
+async def test_far_from_full_a_job_goes_without_asking_and_looks_the_same(queue_name: str) -> None:
+    with ServerProcess() as server:
+        async with (
+            Redis.from_url(server.url) as raw,
+            await full_at(server.url, queue_name, 1_000_000) as producer,
+        ):
+            await producer.add(1, name="n")
+            scripts = await _script_calls(raw)
+            await producer.add(2, name="n")
+            await producer.add(3)
+            assert await _script_calls(raw) == scripts
+            entries = await raw.xrange(producer.stream_key)
+            assert [list(fields) for _, fields in entries] == [[b"d", b"n"], [b"d", b"n"], [b"d"]]
+            assert [(job.payload, job.name) for job in await waiting_jobs(raw, queue_name)] == [
+                (1, "n"),
+                (2, "n"),
+                (3, ""),
+            ]
+            assert producer.added == 3
+            await producer.add_with_id("mine", 4)
+            assert await _script_calls(raw) == scripts + 1
+
+
+async def test_room_is_asked_for_again_after_a_while(
+    redis_url: str, raw: Redis, queue_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("chasqui_engine.enqueue._AMPLE_ROOM", 2)
+    monkeypatch.setattr("chasqui_engine.enqueue._AMPLE_FOR_S", 0.05)
+    async with await full_at(redis_url, queue_name, 5) as producer, await full_at(redis_url, queue_name, 5) as other:
+        await producer.add(0)
+        await other.add_bulk([1, 2, 3, 4])
+        await asyncio.sleep(0.1)
+        with pytest.raises(QueueFullError):
+            await producer.add(5)
+    assert await raw.xlen(producer.stream_key) == 5
+
+
+async def _script_calls(raw: Redis) -> int:
+    stats = await raw.info("commandstats")
+    return sum(stats.get(f"cmdstat_{name}", {"calls": 0})["calls"] for name in ("eval", "evalsha"))

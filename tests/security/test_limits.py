@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Any
 import msgpack
 import pytest
 
-from chasqui_engine import ConfigError, JobFailedError, Queue, QueueFullError
+from chasqui_engine import (
+    ConfigError,
+    JobFailedError,
+    Producer,
+    ProducerConfig,
+    Queue,
+    QueueFullError,
+    RepeatableSpec,
+    RepeatPattern,
+)
 from chasqui_engine._redis.keys import QueueKeys
 from chasqui_engine.consumer.verdict import MAX_DETAIL_CHARS, MAX_ERROR_CHARS
 from chasqui_engine.metrics import PrometheusSink
@@ -84,6 +93,27 @@ async def test_result(redis_url: str, raw: Redis, queue_name: str) -> None:
         with pytest.raises(JobFailedError, match="at most 1000 are stored"):
             await large.wait_for_result(timeout=10)
     assert await raw.get(QueueKeys(queue_name).result(large.id)) is None
+
+
+async def test_keys_of_repeatables(redis_url: str, raw: Redis, queue_name: str) -> None:
+    """Given, or made of a pattern that goes on and on."""
+    long_pattern = RepeatPattern.cron(",".join(["0"] * 1000) + " * * * *")
+    async with await Producer.connect(redis_url, ProducerConfig(queue_name=queue_name)) as producer:
+        for spec in (
+            RepeatableSpec("n", RepeatPattern.every(1000), None, key="k" * 1025),
+            RepeatableSpec("n", long_pattern, None),
+        ):
+            with pytest.raises(ConfigError, match="key must be at most 1024 bytes"):
+                await producer.upsert_repeatable(spec)
+        longest = RepeatableSpec("n", RepeatPattern.every(60_000), None, key="k" * 1024)
+        await producer.upsert_repeatable(longest)
+    assert await raw.zcard(QueueKeys(queue_name).repeat) == 1
+
+
+async def test_ids(redis_url: str, queue_name: str) -> None:
+    async with Queue(queue_name, redis_url=redis_url) as queue:
+        with pytest.raises(ConfigError, match="job_id must be at most 1024 bytes"):
+            await queue.add("n", 1, job_id="i" * 1025)
 
 
 async def test_jobs_that_wait(redis_url: str, queue_name: str) -> None:

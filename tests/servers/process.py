@@ -19,7 +19,7 @@ from tests.servers.find import VALKEY, find
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_START_TIMEOUT_S = 20.0
+_START_TIMEOUT_S = 60.0
 _STOP_TIMEOUT_S = 20.0
 _PORT_TRIES = 5
 

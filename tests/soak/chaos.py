@@ -1,4 +1,4 @@
-"""Faults of every kind, chosen by chance, against a server and its workers."""
+"""Faults of every kind, chosen by chance, against a server, its workers and the network between them."""
 
 from __future__ import annotations
 
@@ -11,22 +11,29 @@ from typing import TYPE_CHECKING
 import redis.asyncio
 
 from chasqui_engine import Queue, RedisError
+from chasqui_engine._redis.keys import QueueKeys
 from tests.integration.helpers import until
 
 if TYPE_CHECKING:
     import subprocess
 
     from tests.acceptance.harness import Fleet
+    from tests.integration.connections.proxy import Proxy
     from tests.servers import ServerProcess
+
+HARMLESS = {"scripts forgotten", "server frozen", "server full", "clients paused", "network slow"}
+"""After these, nothing has a reason to run again."""
 
 
 class Chaos:
     """Breaks something every few seconds, and mends what does not mend itself."""
 
-    def __init__(self, server: ServerProcess, fleet: Fleet, workers: int, seed: int) -> None:
+    def __init__(self, server: ServerProcess, proxy: Proxy, queue: str, fleet: Fleet, workers: int, seed: int) -> None:
         self.server = server
+        self.proxy = proxy
         self.fleet = fleet
         self.done: Counter[str] = Counter()
+        self._stream = QueueKeys(queue).stream
         self._workers = workers
         self._chance = random.Random(seed)
         self._kinds = (
@@ -37,9 +44,16 @@ class Chaos:
             self.kill_the_server,
             self.restart_the_server,
             self.freeze_the_server,
+            self.fill_the_server,
+            self.delete_the_group,
+            self.pause_clients,
             self.kill_connections,
             self.flap,
             self.forget_scripts,
+            self.cut_the_network,
+            self.half_open_the_network,
+            self.silence_the_network,
+            self.slow_the_network,
         )
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -50,10 +64,7 @@ class Chaos:
 
     def full_strength(self) -> None:
         """As many workers as there should be."""
-        alive = [worker for worker in self.fleet.workers if worker.poll() is None]
-        self.fleet.workers[:] = alive
-        for _ in range(self._workers - len(alive)):
-            self.fleet.start()
+        self.fleet.at_strength(self._workers)
 
     def _victim(self) -> subprocess.Popen[bytes]:
         self.full_strength()
@@ -75,13 +86,13 @@ class Chaos:
         self.done["worker frozen (SIGSTOP)"] += 1
         victim = self._victim()
         victim.send_signal(signal.SIGSTOP)
-        await asyncio.sleep(self._chance.uniform(0.5, 4))
+        await self._a_while(0.5, 4)
         victim.send_signal(signal.SIGCONT)
 
     async def kill_the_server(self) -> None:
         self.done["server killed"] += 1
         await asyncio.to_thread(self.server.kill)
-        await asyncio.sleep(self._chance.uniform(0, 2))
+        await self._a_while(0, 2)
         await asyncio.to_thread(self.server.start)
 
     async def restart_the_server(self) -> None:
@@ -91,8 +102,22 @@ class Chaos:
     async def freeze_the_server(self) -> None:
         self.done["server frozen"] += 1
         self.server.pause()
-        await asyncio.sleep(self._chance.uniform(0.2, 2))
+        await self._a_while(0.2, 2)
         self.server.resume()
+
+    async def fill_the_server(self) -> None:
+        self.done["server full"] += 1
+        await self._tell("CONFIG", "SET", "maxmemory", "1")
+        await self._a_while(0.2, 2)
+        await self._tell("CONFIG", "SET", "maxmemory", "0")
+
+    async def delete_the_group(self) -> None:
+        self.done["group deleted"] += 1
+        await self._tell("XGROUP", "DESTROY", self._stream, "default")
+
+    async def pause_clients(self) -> None:
+        self.done["clients paused"] += 1
+        await self._tell("CLIENT", "PAUSE", "1000", "ALL")
 
     async def kill_connections(self) -> None:
         self.done["connections killed"] += 1
@@ -108,18 +133,52 @@ class Chaos:
         self.done["scripts forgotten"] += 1
         await self._tell("SCRIPT", "FLUSH")
 
+    async def cut_the_network(self) -> None:
+        self.done["network cut"] += 1
+        self.proxy.cut()
+
+    async def half_open_the_network(self) -> None:
+        """What is asked arrives, what is answered does not; then the connections are gone."""
+        self.done["network half open"] += 1
+        self.proxy.hold_replies()
+        await self._a_while(0.1, 3)
+        self.proxy.cut()
+
+    async def silence_the_network(self) -> None:
+        self.done["network silent"] += 1
+        self.proxy.stall()
+        await self._a_while(0.2, 4)
+        self.proxy.flow()
+
+    async def slow_the_network(self) -> None:
+        self.done["network slow"] += 1
+        self.proxy.delay_s = 0.05
+        await self._a_while(0.5, 4)
+        self.proxy.delay_s = 0.0
+
+    async def _a_while(self, least_s: float, most_s: float) -> None:
+        await asyncio.sleep(self._chance.uniform(least_s, most_s))
+
     async def _tell(self, *command: str) -> None:
         async with redis.asyncio.Redis.from_url(self.server.url) as admin:
             await admin.execute_command(*command)
 
 
+def fate(number: int) -> str:
+    """Of a job: a few fail once, fewer die."""
+    if number % 1009 == 1008:
+        return "die"
+    return "fail" if number % 97 == 96 else "well"
+
+
 class Adder:
     """Adds numbered jobs, now and later, each under its number; tries each until the server has confirmed it."""
 
-    def __init__(self, url: str, queue: str, *, ahead: int) -> None:
+    def __init__(self, url: str, queue: str, *, ahead: int, per_s: int) -> None:
         self._url = url
         self._queue = queue
         self._ahead = ahead
+        self._pause_s = 50 / per_s
         self.accepted = 0
         self.retried = 0
 
@@ -131,7 +190,7 @@ class Adder:
                 await until(lambda: stop.is_set() or self.accepted - finished() < self._ahead, timeout_s=300)
                 numbers = range(self.accepted, self.accepted + 50)
                 jobs = [
-                    {"name": "n", "data": n, "job_id": f"job-{n}", "delay_ms": 500 if n % 10 == 0 else None}
+                    {"name": "n", "data": [n, fate(n)], "job_id": f"job-{n}", "delay_ms": 500 if n % 10 == 0 else None}
                     for n in numbers
                 ]
                 while True:
@@ -142,3 +201,4 @@ class Adder:
                         self.retried += 1
                         await asyncio.sleep(0.1)
                 self.accepted = numbers.stop
+                await asyncio.sleep(self._pause_s)

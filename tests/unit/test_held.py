@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from chasqui_engine._redis.taking import Delivery
 from chasqui_engine.clock import monotonic
-from chasqui_engine.consumer.held import Buffer, Held
+from chasqui_engine.consumer.held import SUSPECT, Buffer, Held
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
 def delivery(number: int, *, read_at: float = 0.0) -> Delivery:
     return Delivery(b"%d-0" % number, b"", "", 0, read_at)
+
+
+def suspect(number: int) -> Delivery:
+    return Delivery(b"%d-0" % number, b"", "", SUSPECT, 0.0)
 
 
 def make_buffer() -> Buffer:
@@ -202,6 +206,27 @@ class TestBuffer:
         await asyncio.sleep(0)
         buffer.nudge()
         await asyncio.wait_for(nudged, 5)
+
+    async def test_of_those_that_may_silence_a_worker_one_is_out_at_a_time(self) -> None:
+        buffer, bombs, plain = make_buffer(), [suspect(1), suspect(2)], [delivery(3), delivery(4)]
+        buffer.put_suspects(bombs)
+        buffer.put(plain)
+        assert [buffer.take() for _ in range(4)] == [bombs[0], *plain, None]
+        buffer.suspect_done()
+        assert [buffer.take(), buffer.take()] == [bombs[1], None]
+        buffer.suspect_done()
+        buffer.put_suspects([suspect(5)])
+        assert await buffer.wait()
+
+    async def test_all_of_them_are_among_what_is_taken_out(self) -> None:
+        buffer, bombs = make_buffer(), [suspect(1), suspect(2)]
+        buffer.put_suspects(bombs)
+        assert buffer.empty() == bombs
+        buffer.put_suspects(bombs)
+        assert buffer.take() is bombs[0]
+        assert buffer.close() == [bombs[1]]
+        buffer.suspect_done()
+        assert buffer.take() is None
 
 
 async def _soon(condition: Callable[[], bool]) -> None:

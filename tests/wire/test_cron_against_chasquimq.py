@@ -229,10 +229,10 @@ SKIP, ONCE, ALL_2, ALL_9 = (
 
 
 def late_specs(now_ms: int) -> Iterator[tuple[RepeatableSpec, int, int]]:
-    """Specs, the fire of each that is due, and its fires before. A second sooner or later makes no difference."""
-    dues = [(RepeatPattern.every(10_000), now_ms - late) for late in (2_000, 15_000, 35_000)]
-    second = now_ms // 1000 - 35
-    dues.append((RepeatPattern.cron(f"{second % 10}-59/10 * * * * *"), second * 1000))
+    """Specs, the fire of each that is due, and its fires before. A minute later makes no difference."""
+    dues = [(RepeatPattern.every(600_000), now_ms - late) for late in (120_000, 900_000, 2_100_000)]
+    minute = now_ms // 60_000 - 35
+    dues.append((RepeatPattern.cron(f"{minute % 10}-59/10 * * * *"), minute * 60_000))
     for pattern, due in dues:
         for policy in (SKIP, ONCE, ALL_2, ALL_9):
             base = RepeatableSpec("", pattern, None, missed_fires=policy)
@@ -240,10 +240,10 @@ def late_specs(now_ms: int) -> Iterator[tuple[RepeatableSpec, int, int]]:
             yield base.with_limit(2), due, 0
             yield base.with_limit(4), due, 2
             yield base.with_limit(2), due, 2
-            yield base.with_end_before_ms(due + 10_000), due, 0
-            yield base.with_end_before_ms(due + 40_000), due, 0
+            yield base.with_end_before_ms(due + 600_000), due, 0
+            yield base.with_end_before_ms(due + 2_400_000), due, 0
             yield base.with_end_before_ms(due - 1), due, 0
-            yield base.with_start_after_ms(due + 3_000), due, 0
+            yield base.with_start_after_ms(due + 180_000), due, 0
 
 
 async def test_late_specs_are_dealt_with_alike(redis86_url: str, queue_name: str) -> None:

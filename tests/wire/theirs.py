@@ -108,7 +108,7 @@ class Theirs:
         return await until(heard)
 
 
-async def until(condition: Any, timeout_s: float = 15.0) -> Any:
+async def until(condition: Any, timeout_s: float = 25.0) -> Any:
     """What `condition` (plain or async) returns, as soon as that is true."""
     async with asyncio.timeout(timeout_s):
         while True:

@@ -17,13 +17,18 @@ for i = 1, #ids do
 end
 take_off(stream, group, ackdel, ours)
 if #ours == 0 or not (told or kept) then return lost end
-local now = told and server_now_ms()
+local now, last = told and server_now_ms(), ours[#ours]
 for n = 1, #ids do
-  local i = 6 + (n - 1) * step
-  if mine[ids[n]] then
+  local i, id = 6 + (n - 1) * step, ids[n]
+  if mine[id] then
     if kept then redis.pcall('SET', KEYS[2 + n], ARGV[i + step - 1], 'EX', ttl) end
     if told then
-      emit(events, max, now, 'completed', ARGV[i + 1], ARGV[i + 2], 'attempt', ARGV[i + 3], 'duration_us', ARGV[i + 4])
+      local job_id, name, attempt, duration = ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]
+      if id == last then
+        emit(events, max, now, 'completed', job_id, name, 'attempt', attempt, 'duration_us', duration)
+      else
+        emit_untrimmed(events, now, 'completed', job_id, name, 'attempt', attempt, 'duration_us', duration)
+      end
     end
   end
 end

@@ -2,7 +2,7 @@
 -- KEYS  1 stream; 2… the "taken" key of each job that has an id of its own
 -- ARGV  1 most entries the stream may hold after this; 2 '1' to trim the oldest instead of refusing; 3 seconds an id stays taken;
 --       then per job: name ('' for none), envelope, index of its "taken" key ('0' for none)
--- Reply the number added; -1 when the stream is too full for all of them
+-- Reply {the number added, or -1 when the stream is too full for all of them; how many more would fit, 0 when trimming}
 local stream, max, trim, ttl = KEYS[1], ARGV[1], ARGV[2] == '1', ARGV[3]
 
 -- Ids that are taken need no room.
@@ -20,11 +20,12 @@ local function count_new()
   return count
 end
 
+local room = 0
 if not trim then
-  local room = tonumber(max) - redis.call('XLEN', stream)
+  room = tonumber(max) - redis.call('XLEN', stream)
   if (#ARGV - 3) / 3 > room then
     local new = count_new()
-    if new > 0 and new > room then return -1 end
+    if new > 0 and new > room then return {-1, room} end
   end
 end
 local added = 0
@@ -39,5 +40,8 @@ for i = 4, #ARGV, 3 do
     added = added + 1
   end
 end
-if trim then redis.call('XTRIM', stream, 'MAXLEN', '~', max) end
-return added
+if trim then
+  redis.call('XTRIM', stream, 'MAXLEN', '~', max)
+  return {added, 0}
+end
+return {added, room - added}

@@ -15,6 +15,15 @@ local function emit(events, max, now, kind, job_id, name, ...)
   end
 end
 
+-- For all but the last of many: trimming with each costs a seventh of the event.
+local function emit_untrimmed(events, now, kind, job_id, name, ...)
+  if name == '' then
+    redis.pcall('XADD', events, '*', 'e', kind, 'id', job_id, 'ts', now, ...)
+  else
+    redis.pcall('XADD', events, '*', 'e', kind, 'id', job_id, 'ts', now, 'n', name, ...)
+  end
+end
+
 -- Entries leave the stream when their job ends, so an empty stream has nothing waiting and nothing running.
 local function emit_if_drained(stream, events, max, now)
   if max ~= '0' and redis.call('XLEN', stream) == 0 then emit(events, max, now, 'drained', '', '') end

@@ -17,7 +17,7 @@ FAST: dict[str, Any] = {"read_block_ms": 200, "claim_min_idle_ms": 1000, "schedu
 """Settings of workers whose jobs come back soon when a connection took them along."""
 
 
-async def until(condition: Callable[[], bool], timeout_s: float = 10.0) -> float:
+async def until(condition: Callable[[], bool], timeout_s: float = 25.0) -> float:
     """Waits until it holds; returns the seconds that took."""
     started = monotonic()
     while not condition():

@@ -163,7 +163,7 @@ async def test_a_server_that_is_loading_is_waited_for() -> None:
 
     def load(command: list[bytes]) -> bytes:
         loading = len(server.commands) < 3
-        return b"-LOADING Redis is loading the dataset in memory\r\n" if loading else b":1\r\n"
+        return b"-LOADING Redis is loading the dataset in memory\r\n" if loading else b"*2\r\n:1\r\n:9\r\n"
 
     async with FakeServer(load) as server:
         await add_one(server.url)

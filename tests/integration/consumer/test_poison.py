@@ -105,7 +105,7 @@ async def test_entries_that_are_no_jobs_are_buried(
 
     await raw.xadd(QueueKeys(queue_name).stream, fields)  # type: ignore[arg-type]
     async with consuming(redis_url, queue_name, handler, max_attempts=1):
-        await until(lambda: stream_is_empty(raw, queue_name), timeout_s=5)
+        await until(lambda: stream_is_empty(raw, queue_name))
     (letter,) = await dead_letters_of(raw, queue_name)
     assert letter["reason"] == reason.encode()
     assert letter["d"] == fields.get(b"d", b"")
@@ -124,7 +124,7 @@ async def test_a_backoff_that_would_take_for_ever_to_work_out(redis_url: str, ra
 
     await raw.xadd(QueueKeys(queue_name).stream, {b"d": poison})
     async with consuming(redis_url, queue_name, handler, delayed_enabled=False):
-        await until(lambda: stream_is_empty(raw, queue_name), timeout_s=5)
+        await until(lambda: stream_is_empty(raw, queue_name))
     assert len(runs) == 1
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 async def test_jobs_start_in_the_order_they_were_added(redis_url: str, queue_name: str) -> None:
     await add(redis_url, queue_name, *range(500))
     seen = Recorder()
-    async with consuming(redis_url, queue_name, seen):
+    async with consuming(redis_url, queue_name, seen, concurrency=1):
         await until(lambda: len(seen.jobs) == 500)
     assert seen.payloads == list(range(500))
 

@@ -92,7 +92,7 @@ async def test_dead_entries_behind_many_living_ones_are_found(redis_url: str, ra
     keeping = asyncio.create_task(keep_alive())
     try:
         async with consuming(redis_url, queue_name, seen, claim_min_idle_ms=CLAIM_MS, concurrency=1, batch=1):
-            await until(lambda: seen.payloads, timeout_s=8)
+            await until(lambda: seen.payloads)
         assert seen.payloads == ["dead"]
     finally:
         keeping.cancel()
@@ -216,7 +216,7 @@ async def test_own_entries_that_come_back_are_not_started_again(redis_url: str, 
         await until(lambda: gate.started)
         for _ in range(3):
             await raw.xclaim(stream, "default", consumer.config.consumer_id, 0, [entry_id], idle=600_000, justid=True)
-            await until(lambda: _claimed_again(raw, queue_name), timeout_s=5)
+            await until(lambda: _claimed_again(raw, queue_name))
         assert gate.started == ["x"]
         gate.open()
         await until(lambda: stream_is_empty(raw, queue_name))

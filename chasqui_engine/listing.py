@@ -1,0 +1,83 @@
+"""What a queue holds, as lists to look at: jobs that wait, jobs that run, and what was told of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from chasqui_engine._redis import inspecting
+from chasqui_engine._redis import listing as stored
+from chasqui_engine._redis.connection import Link
+from chasqui_engine._redis.inspecting import Entry
+from chasqui_engine._redis.keys import QueueKeys
+from chasqui_engine.codec import decode_id, decode_job
+from chasqui_engine.errors import DecodeError
+from chasqui_engine.events.event import QueueEvent
+from chasqui_engine.job import Job, JobId
+from chasqui_engine.snapshot import LOOKED_AT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedJob:
+    """A job on the stream; where a worker has it, with who and for how long."""
+
+    entry_id: str
+    """Its place on the stream; ids begin with the time of the server's clock."""
+    job_id: JobId | None
+    """None when it cannot be read."""
+    name: str
+    job: Job | None
+    """None when it cannot be read."""
+    consumer: str | None = None
+    idle_ms: int = 0
+    """Since its worker last said that it has it."""
+    deliveries: int = 0
+
+
+async def waiting(link: Link, keys: QueueKeys, group: str, *, after: str | None, limit: int) -> list[ListedJob]:
+    """Jobs that wait, the next to run first."""
+    found = await stored.waiting(link, keys, group, after=after, count=limit) if limit else []
+    return [_listed(entry) for entry in found]
+
+
+async def active(link: Link, keys: QueueKeys, group: str, *, limit: int) -> list[ListedJob]:
+    """Jobs in the hands of the group's workers, the oldest first."""
+    held = await stored.pending(link, keys, group, count=limit) if limit else []
+    found = await stored.entries(link, keys.stream, [one.entry_id for one in held])
+    return [
+        _listed(entry, one.consumer, one.idle_ms, one.deliveries)
+        for one, entry in zip(held, found, strict=True)
+        if entry is not None  # it has just ended
+    ]
+
+
+async def newest_events(link: Link, keys: QueueKeys, *, after: str, before: str | None, limit: int) -> list[QueueEvent]:
+    """Events after one id, and before another if it is given; the newest first."""
+    found = await stored.newest_events(link, keys, after=after, before=before, count=limit) if limit else []
+    return [QueueEvent.of(entry_id, fields) for entry_id, fields in found]
+
+
+async def events_of_job(link: Link, keys: QueueKeys, job_id: JobId, *, limit: int) -> list[QueueEvent]:
+    """What was told of a job, the oldest first: up to `limit` events, among the newest that the queue keeps."""
+    events: list[QueueEvent] = []
+    async for fields in inspecting.events_of(link, keys, job_id, at_most=LOOKED_AT):
+        events.append(QueueEvent.of("", fields))
+        if len(events) >= limit:
+            break
+    return events[::-1]
+
+
+def _listed(entry: Entry, consumer: str | None = None, idle_ms: int = 0, deliveries: int = 0) -> ListedJob:
+    name, envelope = entry.fields.get(b"n", b"").decode(errors="replace"), entry.fields.get(b"d", b"")
+    try:
+        job = decode_job(envelope, name)
+    except DecodeError:
+        job = None
+    return ListedJob(
+        entry_id=entry.entry_id,
+        job_id=job.id if job is not None else decode_id(envelope),
+        name=name,
+        job=job,
+        consumer=consumer,
+        idle_ms=idle_ms,
+        deliveries=deliveries,
+    )

@@ -1,0 +1,80 @@
+"""The list of processes shows no password, though somebody typed one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import redis
+
+from chasqui_engine.cli.hiding import may_hold_password, split_off_url
+from tests.cli.processes import ROOT, wait_for
+from tests.servers import ServerProcess
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SECRET = "hunter2-Tr0ub4dor"
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    """Of a server with a password."""
+    with ServerProcess() as server:
+        with redis.Redis.from_url(server.url) as admin:
+            admin.config_set("requirepass", SECRET)
+        yield server.url.replace("redis://", f"redis://:{SECRET}@")
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("how", ["after", "before", "joined", "query"])
+def test_a_password_on_the_command_line_is_not_in_the_list_of_processes(url: str, how: str) -> None:
+    words = {
+        "after": ["events", "-f", "-q", "q", "--json", "--url", url],
+        "before": ["--url", url, "events", "-f", "-q", "q", "--json"],
+        "joined": ["events", "-f", "-q", "q", f"--redis-url={url}", "--json"],
+        "query": ["events", "-f", "-q", "q", "--url", f"{url.replace(f':{SECRET}@', '')}?password={SECRET}", "--json"],
+    }[how]
+    command = [sys.executable, "-m", "chasqui_engine.cli", *words]
+    environment = {name: value for name, value in os.environ.items() if name != "CHASQUI_REDIS_URL"}
+    with redis.Redis.from_url(url) as admin, contextlib.ExitStack() as stack:
+        others = {client["id"] for client in admin.client_list()}
+        process = stack.enter_context(subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL))
+
+        def connected() -> bool:
+            assert process.poll() is None, "the command has ended"
+            return any(client["id"] not in others for client in admin.client_list())
+
+        try:
+            wait_for(connected, "a connection of the command", timeout_s=50)
+            shown = Path(f"/proc/{process.pid}/cmdline").read_bytes()
+            assert b"events" in shown
+            assert SECRET.encode() not in shown
+        finally:
+            process.kill()
+
+
+def test_only_the_url_is_taken_from_the_words() -> None:
+    assert split_off_url(["add", "n", "--url", "u", "--json"]) == ("u", ["add", "n", "--json"])
+    assert split_off_url(["--redis-url=a", "add", "--url=b"]) == ("b", ["add"])
+    assert split_off_url(["add", "--", "--url", "u"]) == (None, ["add", "--", "--url", "u"])
+    assert split_off_url(["add", "--url"]) == (None, ["add", "--url"])
+
+
+@pytest.mark.parametrize(
+    ("url", "may"),
+    [
+        ("redis://127.0.0.1:6379/0", False),
+        ("unix:///tmp/x.sock", False),
+        ("redis://u:p@h", True),
+        ("redis://h?password=p", True),
+        ("redis+sentinel://h/m?sentinel_password=p", True),
+    ],
+)
+def test_where_a_password_may_be(url: str, may: bool) -> None:
+    assert may_hold_password(url) is may
