@@ -1,0 +1,87 @@
+"""Who may look, who may act, and on which servers."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from fastapi import HTTPException, Request
+
+from chasqui_engine.errors import ConfigError
+
+_LEAST_TOKEN_CHARS = 16
+
+
+class Connections(Protocol):
+    """The servers whose queues are shown."""
+
+    async def names(self) -> Sequence[str]:
+        """Their names, in the order in which they are shown."""
+        ...
+
+    async def url(self, name: str) -> str:
+        """The Redis URL of one; raises `KeyError` when there is none of that name."""
+        ...
+
+
+class Guard(Protocol):
+    """Asked at every request, whatever the route."""
+
+    async def user(self, request: Request, *, change: bool) -> str:
+        """The name of who asks. Raises `HTTPException` 401 for nobody, 403 for who may not look, or not change."""
+        ...
+
+
+class FixedConnections:
+    """Servers that are known from the start: name → Redis URL."""
+
+    def __init__(self, urls: Mapping[str, str]) -> None:
+        self._urls = dict(urls)
+
+    async def names(self) -> Sequence[str]:
+        """Their names, as they were given."""
+        return list(self._urls)
+
+    async def url(self, name: str) -> str:
+        """The URL of one."""
+        return self._urls[name]
+
+
+class TokenGuard:
+    """One secret for everything: whoever opens the page with `?token=…` gets a cookie, and the address loses the token.
+
+    Programs may send `Authorization: Bearer …` instead.
+    """
+
+    def __init__(self, token: str, user: str = "local") -> None:
+        if len(token) < _LEAST_TOKEN_CHARS or not token.isascii() or not token.isprintable() or " " in token:
+            raise ConfigError(f"token must be {_LEAST_TOKEN_CHARS} or more printable ASCII characters without spaces")
+        self._token = token.encode()
+        self._user = user
+        # Browsers share cookies between the ports of a host: another dashboard must not overwrite this one's.
+        self._cookie = f"chasqui_{hashlib.sha256(self._token).hexdigest()[:8]}"
+        # What the browser keeps is not the token: it cannot be put into an address.
+        self._pass = hmac.new(self._token, b"cookie", hashlib.sha256).hexdigest()
+
+    async def user(self, request: Request, *, change: bool) -> str:
+        """Whoever has the token may do everything."""
+        if request.method == "GET" and (given := request.query_params.get("token")) is not None:
+            self._sign_in(request, given)
+        scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and hmac.compare_digest(bearer.encode(), self._token):
+            return self._user
+        if hmac.compare_digest(request.cookies.get(self._cookie, "").encode(), self._pass.encode()):
+            return self._user
+        raise HTTPException(401, "Open the link that chasqui dashboard printed when it started: it has the token.")
+
+    def _sign_in(self, request: Request, given: str) -> None:
+        """Leads on to the same page without the token in its address."""
+        if not hmac.compare_digest(given.encode(), self._token):
+            raise HTTPException(401, "This token is not, or no longer, valid: open the link of the running dashboard.")
+        secure = "; Secure" if request.url.scheme == "https" else ""
+        cookie = f"{self._cookie}={self._pass}; Path=/; HttpOnly; SameSite=Strict{secure}"
+        here = str(request.url.remove_query_params("token").replace(scheme="", netloc=""))
+        # One slash more and it would be another host's address.
+        raise HTTPException(303, headers={"location": "/" + here.lstrip("/"), "set-cookie": cookie})

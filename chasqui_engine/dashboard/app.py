@@ -1,0 +1,37 @@
+"""Puts the dashboard together."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+
+from fastapi import FastAPI
+
+from chasqui_engine.dashboard import changing, pages, reading
+from chasqui_engine.dashboard.access import Connections, Guard
+from chasqui_engine.dashboard.answers import tell_problems
+from chasqui_engine.dashboard.headers import SecurityHeaders
+from chasqui_engine.dashboard.settings import DashboardSettings
+from chasqui_engine.dashboard.state import Dashboard
+
+_DEFAULTS = DashboardSettings()
+
+
+def create_app(connections: Connections, guard: Guard, settings: DashboardSettings = _DEFAULTS) -> FastAPI:
+    """The dashboard as an ASGI application, to be run alone or mounted at any path."""
+    dashboard = Dashboard(connections, guard, settings)
+
+    # Run alone, it closes what it opened. Mounted, it is not told of the end, and what is idle closes by itself.
+    @contextlib.asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        yield
+        await dashboard.close()
+
+    # FastAPI's own pages would be unguarded, and load scripts from elsewhere.
+    app = FastAPI(title="Chasqui", docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
+    app.state.dashboard = dashboard
+    app.add_middleware(SecurityHeaders)
+    tell_problems(app)
+    for part in (reading, changing, pages):
+        app.include_router(part.router)
+    return app

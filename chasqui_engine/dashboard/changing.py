@@ -1,0 +1,57 @@
+"""The API's changing side: POST only, for who may, from our own page, with a line in the audit log."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from chasqui_engine.dashboard import audit
+from chasqui_engine.dashboard.answers import answer
+from chasqui_engine.dashboard.selecting import find, read_selected
+from chasqui_engine.dashboard.state import At, Changing, The
+
+router = APIRouter(prefix="/api")
+
+
+@router.post("/queue/pause")
+async def pause(the: The, user: Changing, at: At) -> Response:
+    """Lets workers take no more jobs."""
+    with audit.recorded(user, "pause", at.connection, at.queue) as told:
+        async with the.producer(at) as producer:
+            told["changed"] = await producer.pause()
+    the.changed(at)
+    return answer({"paused": True, "changed": told["changed"]})
+
+
+@router.post("/queue/resume")
+async def resume(the: The, user: Changing, at: At) -> Response:
+    """Lets workers take jobs again."""
+    with audit.recorded(user, "resume", at.connection, at.queue) as told:
+        async with the.producer(at) as producer:
+            told["changed"] = await producer.resume()
+    the.changed(at)
+    return answer({"paused": False, "changed": told["changed"]})
+
+
+@router.post("/queue/dead/replay")
+async def replay(the: The, user: Changing, at: At, request: Request) -> Response:
+    """Puts dead letters back on the queue. Of all that match a filter one part; `next` says where to go on."""
+    selected = await read_selected(request)
+    with audit.recorded(user, "replay", at.connection, at.queue, **selected.told) as told:
+        async with the.producer(at) as producer:
+            found = await find(producer, selected)
+            told["count"] = await producer.replay_dead(found.entries)
+    the.changed(at)
+    return answer({"selected": len(found.entries), "done": told["count"], "next": found.next})
+
+
+@router.post("/queue/dead/delete")
+async def delete(the: The, user: Changing, at: At, request: Request) -> Response:
+    """Deletes dead letters for good. Of all that match a filter one part; `next` says where to go on."""
+    selected = await read_selected(request)
+    with audit.recorded(user, "delete", at.connection, at.queue, **selected.told) as told:
+        async with the.producer(at) as producer:
+            found = await find(producer, selected)
+            told["count"] = await producer.delete_dead([entry.dlq_id for entry in found.entries])
+    the.changed(at)
+    return answer({"selected": len(found.entries), "done": told["count"], "next": found.next})

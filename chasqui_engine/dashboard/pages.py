@@ -1,0 +1,60 @@
+"""The pages: one shell for all, whose scripts ask the API. Nothing of a queue or a job is ever written into HTML."""
+
+from __future__ import annotations
+
+import functools
+from importlib.resources import files
+
+from fastapi import APIRouter, HTTPException, Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from chasqui_engine.dashboard.state import Looking
+
+router = APIRouter()
+
+_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+
+
+@functools.cache
+def _static() -> dict[str, bytes]:
+    folder = files("chasqui_engine.dashboard") / "static"
+    return {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
+
+
+@router.get("/")
+async def queues(user: Looking) -> Response:
+    """All queues."""
+    return _shell("./")
+
+
+@router.get("/queues")
+@router.get("/queues/")
+async def to_queues(user: Looking, request: Request) -> Response:
+    """People cut addresses short."""
+    return RedirectResponse("./" if not request.url.path.endswith("/") else "../")
+
+
+@router.get("/queues/{rest:path}")
+async def queue_or_job(rest: str, user: Looking, request: Request) -> Response:
+    """One queue, or one job of it. The script reads their names from the address, where they are quoted."""
+    raw = request.scope.get("raw_path") or request.scope["path"].encode()
+    parts = raw.partition(b"?")[0].split(b"/")
+    if len(parts) > 5 and parts[-5] == b"queues" and parts[-2] == b"jobs":
+        return _shell("../../../../")
+    if len(parts) > 3 and parts[-3] == b"queues":
+        return _shell("../../")
+    raise HTTPException(404, "There is no such page: an address is queues/CONNECTION/QUEUE, each quoted.")
+
+
+@router.get("/static/{name}")
+async def static(name: str, user: Looking) -> Response:
+    """Styles and scripts: guarded like everything else."""
+    kind = _TYPES.get("." + name.rpartition(".")[2])
+    if kind is None or name not in _static():
+        raise HTTPException(404, "There is no such file.")
+    return Response(_static()[name], media_type=kind)
+
+
+def _shell(base: str) -> Response:
+    """The page, with the way from its address to the root of the dashboard, wherever that is mounted."""
+    return HTMLResponse(_static()["page.html"].decode().replace("{base}", base))

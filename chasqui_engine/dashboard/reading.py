@@ -1,0 +1,211 @@
+"""The API's reading side."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+from fastapi import APIRouter, HTTPException, Query, Request
+from starlette.responses import Response, StreamingResponse
+
+from chasqui_engine import version
+from chasqui_engine.clock import now_ms
+from chasqui_engine.dashboard import audit, csrf, looks, rows
+from chasqui_engine.dashboard.answers import answer, stream
+from chasqui_engine.dashboard.selecting import MOST_IDS, Selected, WantedQuery, check_ids, each, newest_page
+from chasqui_engine.dashboard.series import WINDOWS_MIN, Series
+from chasqui_engine.dashboard.state import At, Dashboard, Looking, Place, The
+from chasqui_engine.errors import ConfigError
+
+router = APIRouter(prefix="/api")
+
+_MOST_REPEATABLES = 500
+_MOST_START = 10**9
+_EXPORT_BATCH = 100
+
+Minutes = Annotated[int, Query()]
+Cursor = Annotated[str | None, Query(max_length=50)]
+JobIdQuery = Annotated[str, Query(alias="id", max_length=1024)]
+
+
+@router.get("/me")
+async def me(request: Request, the: The, user: Looking) -> Response:
+    """Who asks, what they may do, and what the page needs to know."""
+    try:
+        await the.guard.user(request, change=True)
+        allowed = True
+    except HTTPException:
+        allowed = False
+    token = csrf.token_of(request)
+    response = answer(
+        {
+            "user": user,
+            "may_change": allowed,
+            "csrf": token,
+            "payloads": the.settings.payloads,
+            "page_size": the.settings.page_size,
+            "live_interval_s": the.settings.live_interval_s,
+            "windows_min": WINDOWS_MIN,
+            "version": version(),
+        }
+    )
+    csrf.remember(token, request, response)
+    return response
+
+
+@router.get("/queues")
+async def queues(the: The, user: Looking) -> Response:
+    """How all queues of all connections stand."""
+    return answer(_queues(await the.watch_all().now()))
+
+
+@router.get("/queues/live")
+async def queues_live(the: The, user: Looking) -> Response:
+    """The same again and again."""
+    the.watches.check_room()
+    return stream(the.watch_all(), _queues)
+
+
+def _queues(seen: Any) -> dict[str, Any]:
+    return {"connections": seen, "now_ms": now_ms()}
+
+
+@router.get("/queues/search")
+async def queues_search(
+    the: The, user: Looking, connection: str, text: Annotated[str, Query(min_length=1, max_length=200)]
+) -> Response:
+    """Queues of a connection by a part of their name."""
+    found = await looks.search(the.pool, connection, text, the.settings.page_size)
+    return answer({"queues": found, "now_ms": now_ms()})
+
+
+@router.get("/queue")
+async def queue(the: The, user: Looking, at: At, minutes: Minutes = 15) -> Response:
+    """How one queue stands, and what happened in it over the last minutes."""
+    return answer(_queue(await the.watch_queue(at).now(), _checked(minutes)))
+
+
+@router.get("/queue/live")
+async def queue_live(the: The, user: Looking, at: At, minutes: Minutes = 15) -> Response:
+    """The same again and again."""
+    _checked(minutes)
+    the.watches.check_room()
+    return stream(the.watch_queue(at), lambda seen: _queue(seen, minutes))
+
+
+def _queue(seen: tuple[dict[str, Any], Series], minutes: int) -> dict[str, Any]:
+    view, series = seen
+    return {**view, "series": series.points(now_ms(), minutes)}
+
+
+def _checked(minutes: int) -> int:
+    if minutes not in WINDOWS_MIN:
+        raise ConfigError(f"minutes must be one of {', '.join(map(str, WINDOWS_MIN))}, got {minutes}")
+    return minutes
+
+
+@router.get("/queue/waiting")
+async def waiting(the: The, user: Looking, at: At, after: Cursor = None) -> Response:
+    """Jobs that wait, the next to run first."""
+    count = the.settings.page_size
+    check_ids([after] if after else [])
+    async with the.producer(at) as producer:
+        found = await producer.list_waiting(count + 1, after=after, group=the.settings.group)
+    shown = found[:count]
+    more = shown[-1].entry_id if len(found) > count else None
+    return answer({"rows": [rows.listed(one, the.settings.payloads) for one in shown], "next": more})
+
+
+@router.get("/queue/active")
+async def active(the: The, user: Looking, at: At) -> Response:
+    """Jobs in the hands of workers, the oldest first."""
+    async with the.producer(at) as producer:
+        found = await producer.list_active(the.settings.page_size, group=the.settings.group)
+    return answer({"rows": [rows.listed(one, the.settings.payloads) for one in found], "next": None})
+
+
+@router.get("/queue/delayed")
+async def delayed(the: The, user: Looking, at: At, start: Annotated[int, Query(ge=0, le=_MOST_START)] = 0) -> Response:
+    """Delayed jobs, the next to run first."""
+    count = the.settings.page_size
+    async with the.producer(at) as producer:
+        found = await producer.list_delayed(count + 1, start=start)
+    more = start + count if len(found) > count else None
+    return answer({"rows": [rows.delayed(one, the.settings.payloads) for one in found[:count]], "next": more})
+
+
+@router.get("/queue/repeatables")
+async def repeatables(the: The, user: Looking, at: At) -> Response:
+    """Repeatable specs, the next to fire first."""
+    async with the.producer(at) as producer:
+        found = await producer.list_repeatable(_MOST_REPEATABLES)
+    return answer({"rows": [rows.repeatable(meta) for meta in found], "next": None})
+
+
+@router.get("/queue/dead")
+async def dead(the: The, user: Looking, at: At, wanted: WantedQuery, before: Cursor = None) -> Response:
+    """A page of dead letters that match, the newest first."""
+    check_ids([before] if before else [])
+    async with the.producer(at) as producer:
+        found = await newest_page(producer, wanted, before, the.settings.page_size)
+        total = (await producer.counts(group=the.settings.group)).dead
+    shown = [rows.dead(entry, the.settings.payloads) for entry in found.entries]
+    return answer({"rows": shown, "next": found.next, "total": total})
+
+
+@router.get("/queue/dead/one")
+async def dead_one(the: The, user: Looking, at: At, dlq_id: Annotated[str, Query(alias="id")]) -> Response:
+    """One dead letter, whole."""
+    check_ids([dlq_id])
+    async with the.producer(at) as producer:
+        found = await producer.get_dead([dlq_id])
+    if not found:
+        raise HTTPException(404, "This dead letter is gone: it was replayed or deleted.")
+    return answer(rows.dead(found[0], the.settings.payloads, brief=False))
+
+
+@router.get("/queue/dead/export")
+async def dead_export(
+    the: The,
+    user: Looking,
+    at: At,
+    wanted: WantedQuery,
+    ids: Annotated[str, Query(max_length=MOST_IDS * 50)] = "",
+    until: Cursor = None,
+) -> Response:
+    """Dead letters as JSON lines: those of these ids (with commas between), or all that match the filter."""
+    if ids:
+        selected = Selected(ids=list(check_ids(ids.split(","))))
+    elif until:
+        check_ids([until])
+        selected = Selected(filter=wanted, until=until)
+    else:
+        raise ConfigError("pass either ids or until")
+    name = "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else "_" for c in at.queue)
+    headers = {"content-disposition": f'attachment; filename="dead-letters-{name}.jsonl"'}
+    return StreamingResponse(_lines(the, at, selected, user), headers=headers, media_type="application/x-ndjson")
+
+
+async def _lines(the: Dashboard, at: Place, selected: Selected, user: str) -> AsyncIterator[str]:
+    with audit.recorded(user, "export", at.connection, at.queue, **selected.told, count=0) as told:
+        async with the.producer(at) as producer:
+            batch: list[str] = []
+            async for entry in each(producer, selected):
+                batch.append(json.dumps(rows.exported(entry, the.settings.payloads), default=str) + "\n")
+                told["count"] += 1
+                if len(batch) >= _EXPORT_BATCH:
+                    yield "".join(batch)
+                    batch = []
+            yield "".join(batch)
+
+
+@router.get("/queue/job")
+async def job(the: The, user: Looking, at: At, job_id: JobIdQuery) -> Response:
+    """Where a job is, and its life so far."""
+    payloads = the.settings.payloads
+    async with the.producer(at) as producer:
+        info = await producer.get_job(job_id, group=the.settings.group)
+        events = await producer.events_of_job(job_id)
+    told = {"job": rows.job(info, payloads), "events": [rows.event(one, payloads) for one in events]}
+    return answer({**told, "now_ms": now_ms()})

@@ -1,0 +1,107 @@
+// The way to the server: reading, changing, and watching. Addresses are relative to the page's <base>.
+
+let me = null;
+
+export async function whoAmI() {
+  me = me || (await get("api/me"));
+  return me;
+}
+
+export function query(path, params) {
+  const given = Object.entries(params).filter(([, value]) => value !== null && value !== undefined && value !== "");
+  return given.length ? `${path}?${new URLSearchParams(given)}` : path;
+}
+
+export async function get(path, params = {}) {
+  return answered(await fetch(query(path, params), { headers: { accept: "application/json" } }));
+}
+
+export async function post(path, params, body = {}) {
+  const headers = { "content-type": "application/json", "x-chasqui-csrf": (await whoAmI()).csrf };
+  return answered(await fetch(query(path, params), { method: "POST", headers, body: JSON.stringify(body) }));
+}
+
+async function answered(response) {
+  let data = null;
+  try {
+    data = await response.json();
+  } catch {
+    // a proxy's page, perhaps
+  }
+  if (!response.ok || data === null) {
+    const told = data && data.error ? data.error.message : `The server answered ${response.status}.`;
+    throw Object.assign(new Error(told), { status: response.status });
+  }
+  return data;
+}
+
+// Names go into the address quoted. "." and ".." would be taken for folders even so, and go into the query.
+export function pageOf(connection, queue, jobId) {
+  const parts = [connection, queue, ...(jobId === undefined ? [] : [jobId])];
+  try {
+    if (parts.some((part) => /^\.{1,2}$/.test(part))) {
+      const path = jobId === undefined ? "queues/-/-" : "queues/-/-/jobs/-";
+      return query(path, { connection, queue, job: jobId });
+    }
+    const [at, name, job] = parts.map(encodeURIComponent);
+    return `queues/${at}/${name}${jobId === undefined ? "" : `/jobs/${job}`}`;
+  } catch {
+    return null; // no valid Unicode: there is no address for it
+  }
+}
+
+export function here() {
+  const root = new URL(document.baseURI).pathname;
+  const [, connection, queue, , job] = location.pathname.slice(root.length).split("/").map(decodeURIComponent);
+  const asked = new URLSearchParams(location.search);
+  return {
+    connection: asked.get("connection") ?? connection,
+    queue: asked.get("queue") ?? queue,
+    job: asked.get("job") ?? job,
+  };
+}
+
+// Calls `show` with every view that comes. A page that nobody sees watches nothing; where the stream is refused, it
+// asks now and then instead.
+export function watch(livePath, path, params, show, tell) {
+  let source = null;
+  let timer = 0;
+
+  async function poll() {
+    try {
+      show(await get(path, params()));
+      tell("poll", "Updating");
+    } catch (error) {
+      tell("off", error.message);
+    }
+    timer = setTimeout(poll, 5000);
+  }
+
+  function open() {
+    close();
+    source = new EventSource(query(livePath, params()));
+    source.addEventListener("view", (message) => {
+      tell("on", "Live");
+      show(JSON.parse(message.data));
+    });
+    source.addEventListener("problem", (message) => tell("off", JSON.parse(message.data).message));
+    source.addEventListener("error", () => {
+      if (source && source.readyState === EventSource.CLOSED) {
+        close();
+        poll();
+      } else tell("off", "Reconnecting");
+    });
+  }
+
+  function close() {
+    clearTimeout(timer);
+    if (source) source.close();
+    source = null;
+  }
+
+  document.addEventListener("visibilitychange", () => (document.hidden ? close() : open()));
+  window.addEventListener("pagehide", close);
+  window.addEventListener("pageshow", (event) => event.persisted && open());
+  open();
+  return open;
+}

@@ -1,0 +1,131 @@
+// One job: where it is, and its life so far.
+import { get, pageOf } from "./api.js";
+import { empty, h } from "./dom.js";
+import { ago, count, duration, moment, setNow, until } from "./format.js";
+
+const STATES = { waiting: "", active: "info", delayed: "", completed: "ok", failed: "warn", dead: "bad", unknown: "" };
+const STEPS = {
+  waiting: ["Put on the queue", ""],
+  active: ["Began to run", "info"],
+  completed: ["Completed", "ok"],
+  failed: ["Failed", "bad"],
+  "retry-scheduled": ["Will be tried again", "warn"],
+  delayed: ["Added for later", ""],
+  dlq: ["Died", "bad"],
+  progress: ["Progress", "info"],
+};
+const SETTLED = new Set(["completed", "dead", "unknown"]);
+const IN_WORDS = new Set(["attempt", "duration_us", "backoff_ms", "delay_ms"]);
+const AGAIN_MS = 3000;
+
+export async function showJob(main, at, { me, crumbs, tell }) {
+  crumbs([
+    { text: "Queues", href: "." },
+    { text: at.connection },
+    { text: at.queue, href: pageOf(at.connection, at.queue) },
+    { text: at.job },
+  ]);
+  const params = { connection: at.connection, queue: at.queue, id: at.job };
+  let told = "";
+
+  async function look() {
+    const found = await get("api/queue/job", params);
+    setNow(found.now_ms);
+    const state = JSON.stringify([found.job, found.events]);
+    if (state !== told) draw(main, found, me);
+    told = state;
+    tell("poll", SETTLED.has(found.job.state) ? "" : "Updating");
+    setTimeout(again, AGAIN_MS);
+  }
+
+  function again() {
+    if (document.hidden) return setTimeout(again, AGAIN_MS);
+    return look().catch((error) => {
+      tell("off", error.message);
+      setTimeout(again, AGAIN_MS);
+    });
+  }
+
+  await look();
+}
+
+function draw(main, { job, events }, me) {
+  const state = h("span", { class: `badge ${STATES[job.state] ?? ""}`, id: "state", text: job.state });
+  const life = h("section", { class: "card" }, titled("Timeline"), timeline(events, job));
+  main.replaceChildren(
+    h("div", { class: "page-head" }, h("h1", { class: "mono id", text: job.id }), state),
+    h("div", { class: "two uneven" }, life, h("div", { class: "stack" }, about(job), data(job, me))),
+  );
+}
+
+function titled(text) {
+  return h("div", { class: "card-head" }, h("h2", { text }));
+}
+
+function timeline(events, job) {
+  if (!events.length && job.state === "unknown") {
+    const why = "It may never have been, or have ended so long ago that nothing is left of it.";
+    return empty("Nothing is known of this job", why);
+  }
+  if (!events.length) return empty("Nothing was told of this job yet", "Its first event comes when a worker takes it.");
+  let before = null;
+  const steps = events.map((event) => {
+    const [label, kind] = STEPS[event.event] ?? [event.event, ""];
+    const at = typeof event.at_ms === "number" ? event.at_ms : null;
+    const since = at !== null && before !== null ? `+${duration(Math.max(0, at - before))}` : "";
+    before = at ?? before;
+    return h(
+      "li",
+      { class: `step ${kind}` },
+      h("div", { class: "step-head" }, h("strong", { text: label }), h("span", { class: "muted", text: since })),
+      h("div", { class: "muted", text: at === null ? "" : moment(at) }),
+      details(event.fields),
+    );
+  });
+  return h("ol", { class: "timeline" }, steps);
+}
+
+function details(fields) {
+  const told = [];
+  if (fields.attempt) told.push(`run ${fields.attempt}`);
+  if (typeof fields.duration_us === "number") told.push(`took ${duration(fields.duration_us / 1000)}`);
+  if (typeof fields.backoff_ms === "number") told.push(`in ${duration(fields.backoff_ms)}`);
+  if (typeof fields.delay_ms === "number") told.push(`in ${duration(fields.delay_ms)}`);
+  const rest = Object.entries(fields).filter(([name]) => !IN_WORDS.has(name));
+  return h(
+    "div",
+    {},
+    told.length ? h("div", { text: told.join(" · ") }) : null,
+    rest.map(([name, value]) => {
+      const text = name === "reason" ? String(value) : `${name}: ${value}`;
+      return h("div", { class: "mono told", text });
+    }),
+  );
+}
+
+function about(job) {
+  const facts = [
+    ["Name", job.name || "–"],
+    ["Runs", job.attempt === null ? "unknown" : count(job.attempt)],
+    ["Added", job.created_at_ms === null ? "unknown" : `${moment(job.created_at_ms)} (${ago(job.created_at_ms)})`],
+  ];
+  if (job.run_at_ms !== null) facts.push(["Runs next", `${moment(job.run_at_ms)} (${until(job.run_at_ms)})`]);
+  if (job.consumer !== null) facts.push(["Worker", job.consumer]);
+  if (job.reason !== null) facts.push(["Died of", job.reason.replaceAll("_", " ")]);
+  const list = facts.map(([name, text]) => h("div", {}, h("dt", { text: name }), h("dd", { text })));
+  const error = job.last_error;
+  const failed = error === null ? null : h("div", { class: "padded" }, h("h3", { text: "Last error" }), pre(error));
+  return h("section", { class: "card" }, titled("About"), h("dl", { class: "facts" }, list), failed);
+}
+
+function pre(text) {
+  return h("pre", { text });
+}
+
+function data(job, me) {
+  const hidden = me.payloads === "hide" ? "hidden by a setting of the dashboard" : "";
+  const gone = "not kept: a job that has ended takes it along";
+  const progress = job.progress === null ? [] : [h("h3", { text: "Progress" }), pre(job.progress)];
+  const payload = pre(job.payload_known ? (job.payload ?? hidden) : gone);
+  return h("section", { class: "card" }, titled("Payload"), h("div", { class: "padded" }, payload, progress));
+}

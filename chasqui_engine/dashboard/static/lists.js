@@ -1,0 +1,175 @@
+// Jobs that wait, run, run later, or come again: one table each, page by page.
+import { get, pageOf } from "./api.js";
+import { command, empty, failure, h } from "./dom.js";
+import { count, duration, moment, now, until } from "./format.js";
+
+export function jobCell(place, id) {
+  const href = id === null ? null : pageOf(place.connection, place.queue, id);
+  const text = id === null ? "cannot be read" : id;
+  return h("td", { class: "mono id", "data-label": "Job" }, h(href ? "a" : "span", { href, text }));
+}
+
+export function payloadText(me, row) {
+  if (row.readable === false) return "cannot be read";
+  return me.payloads === "hide" ? "hidden" : (row.payload ?? "");
+}
+
+function cell(label, text, kind = "", more = {}) {
+  return h("td", { class: kind, "data-label": label, text, ...more });
+}
+
+// A table that loads itself, and again when the number of its jobs changed and nobody is busy in it.
+function listTab(context, { path, field, columns, row, none, cursor, group = null }) {
+  const first = {};
+  const rows = h("tbody");
+  const head = columns.map((text) => h("th", { scope: "col", text }));
+  const table = h("table", { class: "fold", hidden: true }, h("thead", {}, h("tr", {}, head)), rows);
+  const notes = h("div", { class: "below" });
+  const back = h("button", { type: "button", class: "button", text: "First page", hidden: true });
+  const more = h("button", { type: "button", class: "button", text: "Next page", hidden: true });
+  const pager = h("div", { class: "row end pager", hidden: true }, back, more);
+  const element = h("section", { class: "card" }, table, notes, pager);
+  let shown = first;
+  let known = null;
+  let next = null;
+
+  async function load(params) {
+    shown = params;
+    try {
+      const page = await get(path, { ...context.place, ...params });
+      next = page.next;
+      const made = (one) => row(one, context);
+      rows.replaceChildren(...(group ? grouped(page.rows, group, columns.length, made) : page.rows.map(made)));
+      table.hidden = !page.rows.length;
+      notes.replaceChildren(...(page.rows.length ? [] : [none(context)]));
+      more.hidden = next === null;
+      back.hidden = params === first;
+      pager.hidden = more.hidden && back.hidden;
+    } catch (error) {
+      table.hidden = true;
+      notes.replaceChildren(failure(error));
+    }
+  }
+
+  more.addEventListener("click", () => load({ [cursor]: next }));
+  back.addEventListener("click", () => load(first));
+  load(first);
+  return {
+    element,
+    update(view) {
+      const changed = known !== null && (known !== view[field] || field === "active");
+      known = view[field];
+      if (changed && shown === first && !element.contains(document.activeElement)) load(first);
+    },
+  };
+}
+
+// Rows under the name of what they share, those with the most of them first.
+function grouped(all, group, width, made) {
+  const groups = new Map();
+  for (const one of all) groups.set(one[group], [...(groups.get(one[group]) ?? []), one]);
+  return [...groups.entries()]
+    .sort(([, some], [, others]) => others.length - some.length)
+    .flatMap(([name, some]) => {
+      const title = h("span", { class: "mono", text: name });
+      const jobs = h("span", { class: "muted", text: ` · ${count(some.length)} job${some.length === 1 ? "" : "s"}` });
+      const head = h("tr", { class: "group" }, h("th", { scope: "rowgroup", colspan: String(width) }, title, jobs));
+      return [head, ...some.map(made)];
+    });
+}
+
+export function waitingTab(context) {
+  return listTab(context, {
+    path: "api/queue/waiting",
+    field: "waiting",
+    cursor: "after",
+    columns: ["Job", "Name", "Waits for", "Runs made", "Payload"],
+    none: () => empty("Nothing waits", "Workers have taken every job there was."),
+    row: (one, { place, me }) =>
+      h(
+        "tr",
+        {},
+        jobCell(place, one.id),
+        cell("Name", one.name || "–"),
+        cell("Waits for", duration(Math.max(0, now() - one.since_ms)), "", { title: moment(one.since_ms) }),
+        cell("Runs made", one.attempt ?? "?"),
+        cell("Payload", payloadText(me, one), "mono payload"),
+      ),
+  });
+}
+
+export function activeTab(context) {
+  return listTab(context, {
+    path: "api/queue/active",
+    field: "active",
+    group: "consumer",
+    columns: ["Job", "Name", "On the queue for", "Times handed out", "Payload"],
+    none: () => empty("Nothing runs", "No worker has a job of this queue in its hands now."),
+    row: (one, { place, me }) =>
+      h(
+        "tr",
+        {},
+        jobCell(place, one.id),
+        cell("Name", one.name || "–"),
+        cell("On the queue for", duration(Math.max(0, now() - one.since_ms)), "", { title: moment(one.since_ms) }),
+        cell("Times handed out", count(one.deliveries)),
+        cell("Payload", payloadText(me, one), "mono payload"),
+      ),
+  });
+}
+
+export function delayedTab(context) {
+  return listTab(context, {
+    path: "api/queue/delayed",
+    field: "delayed",
+    cursor: "start",
+    columns: ["Runs", "Job", "Name", "Runs made", "Payload"],
+    none: () => empty("Nothing is delayed", "Jobs added for later, and those that wait for a retry, show here."),
+    row: (one, { place, me }) =>
+      h(
+        "tr",
+        {},
+        cell("Runs", until(one.run_at_ms), "nowrap", { title: moment(one.run_at_ms), "data-until": one.run_at_ms }),
+        jobCell(place, one.id),
+        cell("Name", one.name || "–"),
+        cell("Runs made", one.attempt ?? "?"),
+        cell("Payload", payloadText(me, one), "mono payload"),
+      ),
+  });
+}
+
+export function repeatablesTab(context) {
+  return listTab(context, {
+    path: "api/queue/repeatables",
+    field: "repeatables",
+    columns: ["Job", "Pattern", "Next", "Then", "Missed fires", "Key"],
+    none: ({ place }) =>
+      empty(
+        "Nothing repeats",
+        "Let a job come again, by cron or after a time:",
+        command(`chasqui repeatable add NAME '{}' --cron '0 9 * * 1-5' -q ${place.queue}`),
+      ),
+    row: (one) =>
+      h(
+        "tr",
+        {},
+        cell("Job", one.name || "–"),
+        h(
+          "td",
+          { "data-label": "Pattern" },
+          h("span", { class: "mono", text: one.cron ?? `every ${duration(one.every_ms)}` }),
+          one.tz ? h("span", { class: "muted zone", text: one.tz }) : null,
+        ),
+        h(
+          "td",
+          { "data-label": "Next" },
+          h("div", { text: one.fires[0] ?? "never" }),
+          h("div", { class: "muted", text: until(one.next_fire_ms), "data-until": one.next_fire_ms }),
+        ),
+        h("td", { "data-label": "Then" }, one.fires.slice(1, 4).map((text) => h("div", { class: "muted", text }))),
+        cell("Missed fires", one.missed + (one.limit === null ? "" : `, ${count(one.limit)} in all`)),
+        cell("Key", one.key, "mono"),
+      ),
+  });
+}
+

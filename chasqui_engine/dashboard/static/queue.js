@@ -1,0 +1,192 @@
+// One queue: how it stands, what happened, and its jobs by state.
+import { get, post, watch } from "./api.js";
+import { chart } from "./chart.js";
+import { deadTab } from "./dead.js";
+import { ask, command, empty, h, keyed, say, toast } from "./dom.js";
+import { count, duration, rate, setNow } from "./format.js";
+import { activeTab, delayedTab, repeatablesTab, waitingTab } from "./lists.js";
+import { tile, updateTile } from "./queues.js";
+
+const TABS = [
+  ["overview", "Overview", null, overviewTab],
+  ["waiting", "Waiting", "waiting", waitingTab],
+  ["active", "Active", "active", activeTab],
+  ["delayed", "Delayed", "delayed", delayedTab],
+  ["repeating", "Repeating", "repeatables", repeatablesTab],
+  ["dead", "Dead letters", "dead", deadTab],
+];
+
+export async function showQueue(main, at, { me, crumbs, tell }) {
+  crumbs([{ text: "Queues", href: "." }, { text: at.connection }, { text: at.queue }]);
+  const place = { connection: at.connection, queue: at.queue };
+  const context = { place, me, minutes: 15, view: null, rewatch: null };
+  const paused = h("span", { class: "badge warn", text: "Paused", hidden: true });
+  const pause = me.may_change ? pauseButton(context) : null;
+  const bar = h("nav", { class: "tabs", "aria-label": "Views of this queue" });
+  const body = h("div", { class: "stack", id: "view" });
+  main.replaceChildren(
+    h("div", { class: "page-head" }, h("h1", { text: at.queue }), paused, h("span", { class: "spacer" }), pause),
+    bar,
+    body,
+  );
+  const asked = new URLSearchParams(location.search).get("tab");
+  let current = null;
+  const buttons = TABS.map(([name, label]) =>
+    h("button", { type: "button", "data-tab": name, onclick: () => choose(name) }, label, badge()),
+  );
+  bar.append(...buttons);
+
+  function choose(name) {
+    const chosen = TABS.find(([one]) => one === name) || TABS[0];
+    for (const button of buttons) button.toggleAttribute("aria-current", button.dataset.tab === chosen[0]);
+    const active = buttons.find((button) => button.hasAttribute("aria-current"));
+    active.setAttribute("aria-current", "page");
+    active.scrollIntoView({ block: "nearest", inline: "center" });
+    const address = new URL(location.href);
+    if (chosen[0] === "overview") address.searchParams.delete("tab");
+    else address.searchParams.set("tab", chosen[0]);
+    history.replaceState(null, "", address);
+    current = chosen[3](context);
+    body.replaceChildren(current.element);
+    if (context.view) current.update(context.view);
+  }
+
+  const show = (view) => {
+    setNow(view.now_ms);
+    context.view = view;
+    paused.hidden = !view.paused;
+    if (pause) say(pause, view.paused ? "Resume" : "Pause");
+    TABS.forEach(([, , field], index) => {
+      const number = buttons[index].querySelector(".count");
+      if (field) say(number, count(view[field]));
+      number.classList.toggle("bad", field === "dead" && view.dead > 0);
+    });
+    if (current) current.update(view);
+  };
+  choose(asked);
+  show(await get("api/queue", { ...place, minutes: context.minutes }));
+  context.rewatch = watch("api/queue/live", "api/queue", () => ({ ...place, minutes: context.minutes }), show, tell);
+}
+
+function badge() {
+  return h("span", { class: "count" });
+}
+
+function pauseButton(context) {
+  const button = h("button", { type: "button", class: "button", id: "pause", text: "Pause" });
+  button.addEventListener("click", async () => {
+    const resume = context.view && context.view.paused;
+    const sure = resume || (await ask({
+      title: "Pause this queue?",
+      text: "Workers take no more jobs until you resume it. What runs, runs on; what is added, waits.",
+      action: "Pause",
+    }));
+    if (!sure) return;
+    try {
+      await post(resume ? "api/queue/resume" : "api/queue/pause", context.place);
+      toast(resume ? "Resumed: workers take jobs again." : "Paused: workers take no more jobs.");
+    } catch (error) {
+      toast(error.message, "bad");
+    }
+  });
+  return button;
+}
+
+function overviewTab(context) {
+  const tiles = h("div", { class: "tiles" });
+  const throughput = chart({
+    title: "Jobs per second",
+    bars: true,
+    format: rate,
+    idle: "Nothing ran in this time.",
+    lines: [
+      { key: "completed", label: "completed", kind: "ok" },
+      { key: "failed", label: "failed", kind: "bad" },
+    ],
+  });
+  const latency = chart({
+    title: "How long jobs take",
+    bars: false,
+    format: duration,
+    idle: "Nothing ran in this time.",
+    lines: [
+      { key: "p95_ms", label: "95 of 100 within", kind: "second" },
+      { key: "p50_ms", label: "half within", kind: "first" },
+    ],
+  });
+  const windows = h(
+    "div",
+    { class: "segments", role: "group", "aria-label": "Time shown" },
+    context.me.windows_min.map((minutes) =>
+      h("button", {
+        type: "button",
+        text: minutes === 60 ? "1 hour" : `${minutes} min`,
+        "aria-pressed": String(minutes === context.minutes),
+        onclick: (event) => {
+          context.minutes = minutes;
+          for (const other of windows.children) other.setAttribute("aria-pressed", String(other === event.target));
+          context.rewatch();
+        },
+      }),
+    ),
+  );
+  const workers = h("section", { class: "card" }, h("div", { class: "card-head" }, h("h2", { text: "Workers" })));
+  const rows = h("tbody");
+  const table = h(
+    "table",
+    { class: "fold" },
+    h("thead", {}, h("tr", {}, ["Worker", "Active jobs", "Last heard of"].map((text, index) =>
+      h("th", { scope: "col", class: index ? "number" : "", text })))),
+    rows,
+  );
+  const none = empty(
+    "No worker",
+    "Nobody takes the jobs of this queue. Start a worker:",
+    command(`chasqui worker MODULE:HANDLER -q ${context.place.queue}`),
+  );
+  workers.append(table, none);
+  return {
+    element: h(
+      "div",
+      { class: "stack" },
+      tiles,
+      h("div", { class: "row end" }, windows),
+      h("div", { class: "two" }, throughput.element, latency.element),
+      workers,
+    ),
+    update(view) {
+      keyed(tiles, facts(view), ([label]) => label, tile, updateTile);
+      throughput.update(view.series);
+      latency.update(view.series);
+      table.hidden = !view.consumers.length;
+      none.hidden = view.consumers.length > 0;
+      keyed(rows, view.consumers, (one) => one.name, workerRow, updateWorker);
+    },
+  };
+}
+
+function facts(view) {
+  return [
+    ["Waiting", count(view.waiting)],
+    ["Oldest waiting", view.waiting ? duration(view.oldest_waiting_ms) : "–"],
+    ["Active", count(view.active)],
+    ["Done / s", rate(view.completed_per_s)],
+    ["Failed / s", rate(view.failed_per_s), view.failed_per_s > 0 ? "bad" : ""],
+    ["Dead", count(view.dead), view.dead ? "bad" : ""],
+  ];
+}
+
+function workerRow(one) {
+  return h(
+    "tr",
+    {},
+    h("th", { scope: "row", class: "name mono", text: one.name }),
+    h("td", { class: "number active", "data-label": "Active jobs" }),
+    h("td", { class: "number heard", "data-label": "Last heard of" }),
+  );
+}
+
+function updateWorker(element, one) {
+  say(element.querySelector(".active"), count(one.active));
+  say(element.querySelector(".heard"), `${duration(one.idle_ms)} ago`);
+}

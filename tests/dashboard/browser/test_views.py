@@ -1,0 +1,220 @@
+"""Each view, as a person finds it: on a large screen and a small one, light and dark, by mouse and by keyboard."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import pytest
+from playwright.sync_api import expect
+
+from chasqui_engine import RepeatPattern
+from tests.dashboard.browser.conftest import PATIENCE_MS
+from tests.dashboard.kit import AnyGuard, dead_fields, dead_key, wait_for
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import redis
+    from playwright.sync_api import Page
+
+    from chasqui_engine import SyncQueue
+    from tests.dashboard.browser.conftest import Tab
+
+    OpenTab = Callable[..., Tab]
+
+expect.set_options(timeout=PATIENCE_MS)
+pytestmark = pytest.mark.timeout(180)
+
+
+@pytest.fixture
+def furnished(queue: SyncQueue, client: redis.Redis) -> SyncQueue:
+    """A queue with something in every view."""
+    queue.add_bulk([{"name": "welcome", "data": {"to": f"user-{n}"}} for n in range(3)])
+    queue.add("later", {"n": 1}, delay_ms=3_600_000)
+    queue.add("report", {}, repeat=RepeatPattern.cron("30 9 * * *", "Asia/Kolkata"))
+    client.xadd(dead_key(queue.name), dead_fields({"n": 1}, error="ValueError: mailbox is full"))
+    stream = f"{{chasqui:{queue.name}}}:stream"
+    client.xgroup_create(stream, "default", "0")
+    client.xreadgroup("default", "worker-7", {stream: ">"}, count=1)
+    for number in range(20):
+        event = {"e": "completed", "id": f"e{number}", "ts": "1", "attempt": "1", "duration_us": "1500"}
+        client.xadd(f"{{chasqui:{queue.name}}}:events", event)
+    return queue
+
+
+def page_of(queue: SyncQueue, tab: str = "") -> str:
+    return f"queues/main/{quote(queue.name, safe='')}" + (f"?tab={tab}" if tab else "")
+
+
+def no_wider_than_the_screen(page: Page) -> bool:
+    return bool(page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"))
+
+
+def test_from_the_list_of_queues_to_a_job(open_tab: OpenTab, furnished: SyncQueue) -> None:
+    page = open_tab(AnyGuard()).open()
+    page.get_by_label("Find a queue").fill(furnished.name)
+    row = page.locator("tbody tr", has_text=furnished.name)
+    expect(row).to_have_count(1)
+    expect(row.locator("td.waiting")).to_have_text("2")
+    expect(row.locator("td.active")).to_have_text("1")
+    expect(row.locator("td.dead")).to_have_text("1")
+    row.get_by_role("link").click()
+    expect(page.locator("h1")).to_have_text(furnished.name)
+    page.get_by_role("button", name=re.compile("^Waiting")).click()
+    page.locator("tbody td.id a").first.click()
+    expect(page.locator("#state")).to_have_text("waiting")
+    expect(page.locator("pre").first).to_contain_text('"to": "user-1"')
+    page.get_by_role("navigation").get_by_role("link", name=furnished.name).click()
+    expect(page.locator("h1")).to_have_text(furnished.name)
+
+
+def test_the_plots_show_what_happened(open_tab: OpenTab, furnished: SyncQueue) -> None:
+    page = open_tab(AnyGuard()).open(page_of(furnished))
+    expect(page.locator(".plot rect.ok").first).to_be_visible()
+    expect(page.locator(".plot").first).to_have_attribute("aria-label", re.compile("Jobs per second. completed: now"))
+    expect(page.locator("tbody")).to_contain_text("worker-7")
+    page.get_by_role("button", name="1 hour").click()
+    expect(page.get_by_role("button", name="1 hour")).to_have_attribute("aria-pressed", "true")
+    expect(page.locator(".plot rect.ok").first).to_be_visible()
+    page.locator(".plot rect.ok").first.hover()
+    expect(page.locator(".tip").first).to_contain_text("completed")
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, True)], ids=["large and light", "small and dark"])
+def test_every_view_on_every_screen(open_tab: OpenTab, furnished: SyncQueue, width: int, dark: bool) -> None:
+    tab = open_tab(AnyGuard(), width=width, dark=dark)
+    shown = {
+        "waiting": "user-1",
+        "active": "worker-7",
+        "delayed": "later",
+        "repeating": "09:30:00+05:30",
+        "dead": "mailbox is full",
+    }
+    page = tab.open()
+    assert page.evaluate("document.documentElement.dataset.theme") == ("dark" if dark else "light")
+    assert no_wider_than_the_screen(page)
+    page = tab.open(page_of(furnished))
+    for name, text in shown.items():
+        page.locator(f'[data-tab="{name}"]').click()
+        expect(page.locator("tbody").first).to_contain_text(text)
+        assert no_wider_than_the_screen(page), name
+        assert f"tab={name}" in page.url
+    page = tab.open(f"{page_of(furnished)}/jobs/job-1")
+    expect(page.locator("#state")).to_have_text("dead")
+    assert no_wider_than_the_screen(page)
+
+
+def test_light_and_dark_by_choice(open_tab: OpenTab) -> None:
+    tab = open_tab(AnyGuard())
+    page = tab.open()
+    before = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    page.get_by_role("button", name="Light or dark").click()
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") != before
+    page = tab.open()
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+
+
+def test_empty_views_say_what_to_do(open_tab: OpenTab, queue: SyncQueue) -> None:
+    page = open_tab(AnyGuard()).open(page_of(queue))
+    expect(page.locator("main")).to_contain_text(f"chasqui worker MODULE:HANDLER -q {queue.name}")
+    for name, text in {
+        "waiting": "Nothing waits",
+        "repeating": "chasqui repeatable add",
+        "dead": "No dead letters",
+    }.items():
+        page.locator(f'[data-tab="{name}"]').click()
+        expect(page.locator("#view")).to_contain_text(text)
+    page = open_tab(AnyGuard()).open(f"{page_of(queue)}/jobs/nobody")
+    expect(page.locator("main")).to_contain_text("Nothing is known of this job")
+
+
+def test_by_keyboard_alone(open_tab: OpenTab, furnished: SyncQueue, client: redis.Redis) -> None:
+    page = open_tab(AnyGuard()).open(page_of(furnished))
+    page.keyboard.press("Tab")
+    expect(page.get_by_text("Skip to content")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("main")).to_be_focused()
+    press_until(page, '[data-tab="dead"]')
+    page.keyboard.press("Enter")
+    expect(page.locator("table.dead tbody tr")).to_have_count(1)
+    press_until(page, "table.dead tbody input")
+    page.keyboard.press("Space")
+    expect(page.locator(".chosen")).to_have_text("1 selected")
+    press_until(page, "#delete", key="Shift+Tab")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name="Cancel")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(page.locator("dialog")).to_have_count(0)
+    assert client.xlen(dead_key(furnished.name)) == 1
+    press_until(page, "#delete")
+    page.keyboard.press("Enter")
+    press_until(page, "dialog .danger")
+    page.keyboard.press("Enter")
+    wait_for(lambda: client.xlen(dead_key(furnished.name)) == 0, "the dead letter to be deleted")
+
+
+def press_until(page: Page, selector: str, key: str = "Tab") -> None:
+    """Moves the focus until it is there."""
+    for _ in range(60):
+        if page.evaluate("(wanted) => document.activeElement.matches(wanted)", selector):
+            return
+        page.keyboard.press(key)
+    raise AssertionError(f"{selector} is not reached with {key}")
+
+
+def test_live_without_reload(open_tab: OpenTab, queue: SyncQueue, client: redis.Redis) -> None:
+    tab = open_tab(AnyGuard())
+    page = tab.open(page_of(queue, "dead"))
+    expect(page.locator("#live")).to_have_text("Live")
+    page.evaluate("window.neverReloaded = true")
+    client.xadd(dead_key(queue.name), dead_fields(1, error="ValueError: just now"))
+    expect(page.locator('[data-tab="dead"] .count')).to_have_text("1")
+    expect(page.locator("table.dead tbody")).to_contain_text("just now")
+    queue.add("n", 1)
+    expect(page.locator('[data-tab="waiting"] .count')).to_have_text("1")
+    queue.pause()
+    expect(page.locator(".page-head .badge")).to_be_visible()
+    assert page.evaluate("window.neverReloaded") is True
+    queue.resume()
+
+
+def test_a_page_that_gets_no_stream_asks_now_and_then(open_tab: OpenTab, queue: SyncQueue) -> None:
+    tab = open_tab(AnyGuard(), most_watchers=0)
+    page = tab.open(page_of(queue))
+    expect(page.locator("#live")).to_have_text("Updating")
+    queue.add("n", 1)
+    expect(page.locator('[data-tab="waiting"] .count')).to_have_text("1")
+    # The refusal is what the browser complains of.
+    assert all("503" in problem for problem in tab.problems)
+    tab.problems.clear()
+
+
+def test_pause_and_resume(open_tab: OpenTab, queue: SyncQueue) -> None:
+    page = open_tab(AnyGuard()).open(page_of(queue))
+    page.locator("#pause").click()
+    page.get_by_role("dialog").get_by_role("button", name="Pause").click()
+    expect(page.locator("#pause")).to_have_text("Resume")
+    assert queue.is_paused()
+    page.locator("#pause").click()
+    expect(page.locator("#pause")).to_have_text("Pause")
+    assert not queue.is_paused()
+
+
+def test_payloads_that_are_masked_or_hidden(open_tab: OpenTab, furnished: SyncQueue) -> None:
+    for payloads, shown in {"mask": '{"to": "‹text›"}', "hide": "hidden"}.items():
+        page = open_tab(AnyGuard(), payloads=payloads).open(page_of(furnished, "waiting"))
+        expect(page.locator("td.payload").first).to_have_text(shown)
+
+
+def test_the_link_with_the_token_opens_it_and_others_do_not(open_tab: OpenTab) -> None:
+    tab = open_tab()
+    expect(tab.page.locator("h1")).to_have_text("Queues")
+    assert "token" not in tab.page.url
+    tab.page.context.clear_cookies()
+    response = tab.page.goto(tab.url)
+    assert response is not None
+    assert response.status == 401
+    expect(tab.page.locator("body")).to_contain_text("chasqui dashboard")
+    tab.problems.clear()  # the browser notes the 401

@@ -1,0 +1,73 @@
+"""The Redis users of `deploy/acl`: the monitor's is enough to look, the operator's to act."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+
+from chasqui_engine import Queue, RepeatPattern
+from tests.dashboard.integration.conftest import Api
+from tests.dashboard.kit import AnyGuard, app_for, dead_fields, dead_key
+from tests.security.test_acl import admin, refusals, server, url_for
+
+if TYPE_CHECKING:
+    from redis.asyncio import Redis
+
+    from tests.servers import ServerProcess
+
+__all__ = ["admin", "server"]  # fixtures
+
+QUEUE = "guarded"
+READS = ("queue", "queue/waiting", "queue/active", "queue/delayed", "queue/repeatables", "queue/dead")
+
+
+@pytest.fixture
+async def filled(server: ServerProcess, admin: Redis) -> str:
+    """A queue with something of everything; the id of its dead letter."""
+    async with Queue(QUEUE, redis_url=server.url) as queue:
+        await queue.add("n", 1)
+        await queue.add("n", 1, delay_ms=60_000)
+        await queue.add("n", 1, repeat=RepeatPattern.every(60_000))
+    await admin.xgroup_create(f"{{chasqui:{QUEUE}}}:stream", "default", "0")
+    dlq_id: bytes = await admin.xadd(dead_key(QUEUE), dead_fields(1))
+    return dlq_id.decode()
+
+
+async def test_a_monitor_sees_everything_and_changes_nothing(
+    server: ServerProcess,
+    admin: Redis,
+    filled: str,
+) -> None:
+    app = app_for(url_for(server, "monitor"), AnyGuard())
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://dashboard") as client:
+        api = Api(client, QUEUE)
+        for path in READS:
+            assert await api.get(path)
+        assert (await api.get("queue/dead/one", id=filled))["id"] == "job-1"
+        assert (await api.get("queue/job", id="job-1"))["job"]["state"] == "dead"
+        assert (await api.get("queues"))["connections"][0]["queues"][0]["dead"] == 1
+        assert await refusals(admin) == []
+        answer = await api.post("queue/dead/delete", {"ids": [filled]}, expect=503)
+        assert answer["error"]["code"] == "CMQ-001"
+        await api.post("queue/pause", expect=503)
+    assert await admin.xlen(dead_key(QUEUE)) == 1
+    await app.state.dashboard.close()
+
+
+async def test_an_operator_acts(server: ServerProcess, admin: Redis, filled: str) -> None:
+    app = app_for(url_for(server, "operator"), AnyGuard())
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://dashboard") as client:
+        api = Api(client, QUEUE)
+        for path in READS:
+            assert await api.get(path)
+        assert (await api.post("queue/pause"))["changed"]
+        assert (await api.post("queue/resume"))["changed"]
+        assert (await api.post("queue/dead/replay", {"ids": [filled]}))["done"] == 1
+        other = (await admin.xadd(dead_key(QUEUE), dead_fields(2))).decode()
+        assert (await api.post("queue/dead/delete", {"ids": [other]}))["done"] == 1
+        assert await refusals(admin) == []
+    await app.state.dashboard.close()
