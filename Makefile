@@ -12,10 +12,10 @@ EXTRAS := embedded,prometheus,otel,cli,dashboard,airflow,spark
 ARGS ?=
 
 PACKAGES := chasqui_engine chasqui_provider pyspark_chasqui
-SOURCES  := $(PACKAGES) $(wildcard tests benchmarks dags_examples)
+SOURCES  := $(PACKAGES) $(wildcard tests benchmarks dags_examples demo)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test e2e spark compat check servers soak bench constraints clean
+.PHONY: help venv demo test e2e spark docs compat check servers soak bench constraints clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,8 +30,8 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt --group dev --editable '.[$(EXTRAS)]'
 	touch $@
 
-demo: $(STAMP) ## Show the queue at work on a private server
-	$(BIN)/python -m chasqui_engine.demo
+demo: $(STAMP) ## Show queue, Airflow and Spark at work on a private server; ARGS=--dashboard serves the page after
+	$(BIN)/python -m demo $(ARGS)
 
 check: $(STAMP) ## Lint, format, types, layers
 	$(BIN)/ruff check $(SOURCES)
@@ -51,7 +51,10 @@ e2e: $(STAMP) servers ## The provider in a real Airflow: scheduler, triggerers, 
 	$(BIN)/pytest -m e2e --timeout 600 tests/provider/e2e $(ARGS)
 
 spark: $(STAMP) servers ## The data source and the pipeline on a real Spark
-	$(BIN)/pytest -m spark --timeout 600 tests/spark $(ARGS)
+	$(BIN)/pytest -m 'spark and not soak' --timeout 600 tests/spark $(ARGS)
+
+docs: $(STAMP) ## Build the documentation into site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir site
 
 compat: $(STAMP) ## The engine with every supported redis client and Python
 	tests/compat/run
@@ -69,5 +72,5 @@ constraints: $(STAMP) ## Resolve constraints.txt anew (all extras, Python 3.11 a
 		--all-extras --group dev pyproject.toml --output-file constraints.txt >/dev/null
 
 clean: ## Remove what the other targets made
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build site
 	find $(SOURCES) -name __pycache__ -prune -exec rm -rf {} +

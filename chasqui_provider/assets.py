@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import SplitResult, quote
 
 from airflow.sdk import Asset
+from airflow.sdk.exceptions import AirflowRuntimeError
+from airflow.sdk.execution_time.context import InletEventsAccessor
 
 from chasqui_provider.connection import DEFAULT_CONN_ID
+
+_log = logging.getLogger(__name__)
+
+_Run = tuple[str, int]
+_FIRST_OFFER = (0, 0)
+_MOST_EVENTS = 1000
+_CLOCKS_DIFFER_BY = timedelta(hours=1)
 
 
 def queue_uri(queue_name: str, chasqui_conn_id: str = DEFAULT_CONN_ID) -> str:
@@ -30,18 +41,71 @@ def sanitize_uri(uri: SplitResult) -> SplitResult:
 
 
 def triggering_jobs(context: Any) -> list[dict[str, Any]]:
-    """The jobs that woke a run, each once: those of the `ChasquiMessageTrigger` events that it was made for."""
-    return list({job["id"]: job for job in _items(context, "jobs")}.values())
+    """The jobs that woke a run, each once: those of the `ChasquiMessageTrigger` events that it was made for.
+
+    A triggerer that dies after an event was stored, and before its jobs are acked, makes another one tell the same jobs
+    once more. Such jobs are left out here, because the run that the first event made has them.
+    """
+    told = [(event, job) for event in _triggering(context) for job in _items(event, "jobs")]
+    own: dict[_Run, tuple[Any, dict[str, Any]]] = {}
+    for event, job in sorted(told, key=lambda one: _offer(one[1])):
+        own.setdefault(_run_of(job), (event, job))
+    doubtful = {run: one for run, one in own.items() if _offer(one[1]) > _FIRST_OFFER}
+    earliest = _earliest_offers(doubtful) if doubtful else {}
+    fresh = {job["id"]: job for run, (_, job) in own.items() if _offer(job) <= earliest.get(run, _offer(job))}
+    return list(fresh.values())
 
 
 def triggering_events(context: Any) -> list[dict[str, Any]]:
     """The queue events that woke a run, each once: those that a `ChasquiEventTrigger` told."""
-    return list({event["entry_id"]: event for event in _items(context, "events")}.values())
+    told = (item for event in _triggering(context) for item in _items(event, "events"))
+    return list({item["entry_id"]: item for item in told}.values())
 
 
-def _items(context: Any, what: str) -> Iterator[dict[str, Any]]:
+def _triggering(context: Any) -> Iterator[Any]:
     for asset_events in (context.get("triggering_asset_events") or {}).values():
-        for asset_event in asset_events:
-            payload = (asset_event.extra or {}).get("payload")
-            if isinstance(payload, dict):
-                yield from payload.get(what) or ()
+        yield from asset_events
+
+
+def _items(asset_event: Any, what: str) -> Iterator[dict[str, Any]]:
+    payload = (asset_event.extra or {}).get("payload")
+    if isinstance(payload, dict):
+        yield from payload.get(what) or ()
+
+
+def _run_of(job: dict[str, Any]) -> _Run:
+    """An id that was free again and taken anew is another job."""
+    return job["id"], job["created_at_ms"]
+
+
+def _offer(job: dict[str, Any]) -> tuple[int, int]:
+    """Which offer of a job to Airflow an event is: it grows with every one, whatever the clocks say."""
+    return job["attempt"], job.get("deliveries", 0)
+
+
+def _earliest_offers(doubtful: dict[_Run, tuple[Any, dict[str, Any]]]) -> dict[_Run, tuple[int, int]]:
+    """The earliest offer of each of these jobs among the events that are stored for their assets."""
+    since_ms = min(job["created_at_ms"] for _, job in doubtful.values())
+    since = datetime.fromtimestamp(since_ms / 1000, UTC) - _CLOCKS_DIFFER_BY
+    # Later ones are of no interest, and Airflow 3.3.2 cannot describe an event whose run is still queued.
+    until: dict[tuple[str, str], datetime] = {}
+    for event, _ in doubtful.values():
+        asset = event.asset.name, event.asset.uri
+        until[asset] = max(event.timestamp, until.get(asset, event.timestamp))
+    earliest: dict[_Run, tuple[int, int]] = {}
+    for (name, uri), before in until.items():
+        stored = InletEventsAccessor(asset_name=name, asset_uri=uri).after(since.isoformat()).before(before.isoformat())
+        for event in _read(stored.ascending(False).limit(_MOST_EVENTS)):
+            for job in _items(event, "jobs"):
+                if (run := _run_of(job)) in doubtful:
+                    earliest[run] = min(_offer(job), earliest.get(run, _offer(job)))
+    return earliest
+
+
+def _read(stored: Any) -> list[Any]:
+    try:
+        return list(stored)
+    except AirflowRuntimeError as err:
+        # Rather a job twice than not at all.
+        _log.warning("cannot see whether jobs were told before; those that may have been are handled again: %s", err)
+        return []

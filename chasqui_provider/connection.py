@@ -19,8 +19,9 @@ DEFAULT_CONN_ID = "chasqui_default"
 _QUEUE_OPTIONS = {"max_stream_len": int, "max_delay_secs": int, "dedup_ttl_secs": int, "when_full": str}
 _TLS_FILES = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
 _TLS_WORDS = ("ssl_cert_reqs", "ssl_check_hostname")
+_SENTINEL_WORDS = ("sentinel_username", "sentinel_password", "sentinel_tls")
 _PLACES = ("url", "sentinel", "cluster", "embedded")
-ALLOWED_EXTRAS = frozenset({*_PLACES, "tls", "queue_name", *_TLS_FILES, *_TLS_WORDS, *_QUEUE_OPTIONS})
+ALLOWED_EXTRAS = frozenset({*_PLACES, "tls", "queue_name", *_TLS_FILES, *_TLS_WORDS, *_SENTINEL_WORDS, *_QUEUE_OPTIONS})
 
 _DEFAULT_PORTS = {"sentinel": 26379, "cluster": 6379, "": 6379}
 
@@ -68,6 +69,8 @@ def settings_of(connection: ConnectionLike) -> Settings:
     places = [place for place in _PLACES if _is_set(extras, place)]
     if len(places) > 1:
         raise ConfigError(f"connection {connection.conn_id!r}: give {places[0]} or {places[1]}, not both")
+    if places != ["sentinel"] and (stray := [word for word in _SENTINEL_WORDS if _is_given(extras, word)]):
+        raise ConfigError(f"connection {connection.conn_id!r}: {stray[0]} needs sentinel, the service's name")
     return Settings(
         url=_url(connection, extras, places[0] if places else ""),
         queue_name=extras.get("queue_name"),
@@ -88,7 +91,21 @@ def _url(connection: ConnectionLike, extras: Mapping[str, Any], place: str) -> s
     hosts = _hosts(connection, _DEFAULT_PORTS[place])
     path = f"/{quote(str(extras['sentinel']), safe='')}" if place == "sentinel" else ""
     path += f"/{quote(str(connection.schema))}" if connection.schema and place != "cluster" else ""
-    return _with_query(f"{scheme}://{_login(connection)}{hosts}{path}", _tls_query(extras))
+    query = {**_tls_query(extras), **(_sentinel_query(extras) if place == "sentinel" else {})}
+    return _with_query(f"{scheme}://{_login(connection)}{hosts}{path}", query)
+
+
+def _sentinel_query(extras: Mapping[str, Any]) -> dict[str, str]:
+    """How the sentinels are reached, where that is another way than to the server itself."""
+    query = {word: str(extras[word]) for word in _SENTINEL_WORDS if word in extras}
+    if "sentinel_tls" in query:
+        query["sentinel_tls"] = str(_flag(extras, "sentinel_tls")).lower()
+    return query
+
+
+def _is_given(extras: Mapping[str, Any], word: str) -> bool:
+    """A form sends false for a switch that nobody touched."""
+    return word in extras and extras[word] is not False
 
 
 def _hosts(connection: ConnectionLike, default_port: int) -> str:

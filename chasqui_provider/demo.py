@@ -1,7 +1,8 @@
 """`python -m chasqui_provider.demo`: an example DAG, run for real, on a private server and an Airflow of its own.
 
 One task puts two hundred jobs on a queue, workers run them, sensors wait for the results without a slot, and a last
-task adds them up. Everything lives in a temporary folder and is gone afterwards.
+task adds them up. Airflow lives in a temporary folder and is gone afterwards, and so is the server, unless one is
+given: `python -m chasqui_provider.demo URL`.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -20,9 +22,9 @@ from pathlib import Path
 
 from chasqui_engine import Job, Worker
 
+QUEUE = "squares"
 _EXAMPLES = Path(__file__).parents[1] / "dags_examples"
 _DAG = "bulk_fan_out"
-_QUEUE = "squares"
 
 
 def _say(text: str) -> None:
@@ -40,7 +42,7 @@ def _workers(url: str) -> Iterator[None]:
     stop = threading.Event()
 
     async def work() -> None:
-        worker = Worker(_QUEUE, _square, redis_url=url, store_results=True)
+        worker = Worker(QUEUE, _square, redis_url=url, store_results=True)
         running = asyncio.create_task(worker.run())
         await asyncio.to_thread(stop.wait)
         await worker.close()
@@ -55,30 +57,30 @@ def _workers(url: str) -> Iterator[None]:
         thread.join()
 
 
-def _prepare(home: Path) -> str:
-    folder = home / "queues"
+def _prepare(home: Path, url: str) -> None:
+    (home / "dags").mkdir()
+    shutil.copy(_EXAMPLES / f"{_DAG}.py", home / "dags")
     os.environ.update(
         AIRFLOW_HOME=str(home),
         AIRFLOW__CORE__LOAD_EXAMPLES="False",
-        AIRFLOW__CORE__DAGS_FOLDER=str(_EXAMPLES),
+        AIRFLOW__CORE__DAGS_FOLDER=str(home / "dags"),
         AIRFLOW__DATABASE__SQL_ALCHEMY_CONN=f"sqlite:///{home}/airflow.db",
-        AIRFLOW__LOGGING__LOGGING_LEVEL="ERROR",
-        AIRFLOW_CONN_CHASQUI_DEFAULT=json.dumps({"conn_type": "chasqui", "extra": {"embedded": str(folder)}}),
+        AIRFLOW__LOGGING__LOGGING_LEVEL="CRITICAL",
+        AIRFLOW_CONN_CHASQUI_DEFAULT=json.dumps({"conn_type": "chasqui", "extra": {"url": url}}),
         PYTHONWARNINGS="ignore",
     )
     airflow = str(Path(sys.executable).parent / "airflow")
     subprocess.run([airflow, "db", "migrate"], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    return f"embedded://{folder}"
 
 
-def _run_dag() -> dict[str, object]:
+def _run_dag(home: Path) -> dict[str, object]:
     import runpy
 
     from airflow.models.xcom import XComModel
     from airflow.utils.session import create_session
     from sqlalchemy import select
 
-    dag = runpy.run_path(str(_EXAMPLES / f"{_DAG}.py"))["dag"]
+    dag = runpy.run_path(str(home / "dags" / f"{_DAG}.py"))["dag"]
     run = dag.test()
     with create_session() as session:
         wanted = (XComModel.run_id == run.run_id) & (XComModel.key == "return_value")
@@ -87,15 +89,16 @@ def _run_dag() -> dict[str, object]:
     return {"state": str(run.state), **values}
 
 
-def main() -> int:
+def main(url: str | None = None) -> int:
     """Runs the demo; 0 when the DAG succeeded with the right sum."""
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="chasqui-demo-") as home:
-        _say("1. an Airflow of its own (SQLite) and a private server ...")
-        url = _prepare(Path(home))
+        url = url or f"embedded://{home}/queues"
+        _say("1. an Airflow of its own (SQLite) ...")
+        _prepare(Path(home), url)
         _say(f"2. DAG {_DAG}: 200 jobs in four chunks, workers beside it, deferrable waits ...")
         with _workers(url):
-            told = _run_dag()
+            told = _run_dag(Path(home))
     expected = sum(n * n for n in range(200))
     _say(f"3. {told['state']}: the results add up to {told.get('total')} (expected {expected})")
     _say(f"done in {time.monotonic() - started:.0f} s; the DAG is dags_examples/{_DAG}.py, the how-to docs/airflow.md")
@@ -103,4 +106,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*sys.argv[1:2]))

@@ -50,6 +50,12 @@ def _connection_type() -> dict[str, Any]:
                 "schema": {"type": ["boolean", "null"]},
             },
             "sentinel": _text("Sentinel service", "Ask the sentinels in 'host' for the master of this name."),
+            "sentinel_username": _text("Sentinel user", "Where the sentinels have users of their own."),
+            "sentinel_password": _text("Sentinel password", "The sentinels' own password.", format="password"),
+            "sentinel_tls": {
+                **_switch("Sentinel TLS", "Whether the sentinels speak TLS; like the server itself if left out."),
+                "schema": {"type": ["boolean", "null"]},
+            },
             "cluster": _switch("Cluster", "The hosts are nodes of a Redis Cluster."),
             "embedded": _text("Embedded folder", "Run a private server in this folder instead of connecting to one."),
             "max_stream_len": _number("Most waiting jobs", "How many jobs may wait in a queue."),
@@ -92,7 +98,21 @@ def get_provider_info() -> dict[str, Any]:
                         "type": "string",
                         "example": "https://queues.example.org",
                         "default": "/chasqui",
-                    }
+                    },
+                    "dashboard_connections": {
+                        "description": "Connections of a secrets backend that the page is to show, with commas.",
+                        "version_added": "0.1.0",
+                        "type": "string",
+                        "example": "chasqui_default,chasqui_eu",
+                        "default": "",
+                    },
+                    "dashboard_payloads": {
+                        "description": "What the page shows of payloads: show, mask (their shape) or hide.",
+                        "version_added": "0.1.0",
+                        "type": "string",
+                        "example": "mask",
+                        "default": "show",
+                    },
                 },
             }
         },

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import attrs
 from airflow.providers.common.compat.sdk import conf
@@ -12,9 +12,16 @@ from airflow.sdk import BaseOperatorLink
 _DEFAULT = "/chasqui"
 
 
+def airflow_path() -> str:
+    """The path that Airflow is served under; empty for the root."""
+    return urlsplit(str(conf.get("api", "base_url", fallback=""))).path.rstrip("/")
+
+
 def queue_page(queue_name: str, chasqui_conn_id: str) -> str:
     """The address of a queue's page."""
-    base = conf.get("chasqui", "dashboard_url", fallback=_DEFAULT).rstrip("/")
+    base = str(conf.get("chasqui", "dashboard_url", fallback=_DEFAULT)).rstrip("/")
+    if base.startswith("/"):
+        base = airflow_path() + base
     return f"{base}/queues/{quote(chasqui_conn_id, safe='')}/{quote(queue_name, safe='')}"
 
 

@@ -23,6 +23,8 @@ _log = logging.getLogger(__name__)
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 10.0
 _LAST_WORDS_S = 1.0
 """For verdicts that were given to be written when the stream is closed."""
+_MOST_DELIVERIES = 100
+"""For jobs that bring no number of their own: here a run is an offer to Airflow, which may be away for a while."""
 
 
 class Verdict(Enum):
@@ -84,11 +86,17 @@ class Batch:
                 "name": held.job.name,
                 "payload": to_json(held.job.payload),
                 "attempt": held.job.attempt,
+                "deliveries": held.job.deliveries,
                 "created_at_ms": held.job.created_at_ms,
             }
             for held in self.held
         ]
         return {"queue_name": queue_name, "jobs": jobs}
+
+    @property
+    def settled(self) -> bool:
+        """Whether it is known how these jobs end."""
+        return all(held.verdict.done() for held in self.held)
 
     def settle(self, verdict: Verdict) -> None:
         """Tells the worker how these jobs end."""
@@ -98,7 +106,11 @@ class Batch:
 
 
 class JobStream:
-    """The jobs of a queue, as batches. Whatever has no verdict when it is closed is handed back to the queue."""
+    """The jobs of a queue, as batches. Whatever has no verdict when it is closed goes back to the queue.
+
+    Of what had already been passed on, nobody knows whether it is stored: it goes back as a failed run, so that the
+    next event says that these jobs may have been told before.
+    """
 
     def __init__(self, settings: Settings, queue_name: str | None, options: StreamOptions) -> None:
         self.queue_name = settings.name_of(queue_name)
@@ -106,6 +118,7 @@ class JobStream:
         self._options = options
         self._arrived: asyncio.Queue[_Held] = asyncio.Queue()
         self._waiting: set[_Held] = set()
+        self._unsettled: list[Batch] = []
         self._worker: Worker | None = None
 
     async def batches(self) -> AsyncIterator[Batch]:
@@ -121,6 +134,8 @@ class JobStream:
                         batch.cancel()
                 if running.done():
                     running.result()
+                self._unsettled = [one for one in self._unsettled if not one.settled]
+                self._unsettled.append(batch.result())
                 yield batch.result()
         finally:
             await self._stop(running)
@@ -164,6 +179,7 @@ class JobStream:
             group=self._options.group,
             concurrency=in_flight,
             read_count=in_flight,
+            max_attempts=_MOST_DELIVERIES,
             shutdown_deadline_secs=0,
         )
 
@@ -185,6 +201,9 @@ class JobStream:
             raise HandlerError("Airflow did not store the event")
 
     async def _stop(self, running: asyncio.Task[None]) -> None:
+        for batch in self._unsettled:
+            if batch.handed_on:
+                batch.settle(Verdict.FAILED)
         given = [held.done.wait() for held in self._waiting if held.verdict.done()]
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(asyncio.gather(*given), _LAST_WORDS_S)

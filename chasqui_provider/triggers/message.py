@@ -122,6 +122,7 @@ class ChasquiMessageTrigger(BaseEventTrigger):
             async for batch in batches:
                 payload = batch.payload(stream.queue_name)
                 if self.accepts(payload):
+                    batch.handed_on += 1
                     yield TriggerEvent(payload)
                     leaving.append((asyncio.get_running_loop().time() + _STORED_AFTER_S, batch))
                 else:

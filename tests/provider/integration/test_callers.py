@@ -119,7 +119,7 @@ def test_what_woke_a_run() -> None:
     def event(payload: Any) -> SimpleNamespace:
         return SimpleNamespace(extra={"from_trigger": True, "payload": payload})
 
-    jobs = [{"id": "a"}, {"id": "b"}]
+    jobs = [{"id": name, "created_at_ms": 1, "attempt": 0} for name in ("a", "b")]
     context = {
         "triggering_asset_events": {
             "one": [event({"jobs": jobs}), event({"jobs": jobs[:1]}), SimpleNamespace(extra=None)],

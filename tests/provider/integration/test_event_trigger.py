@@ -32,6 +32,7 @@ class Store:
 @asynccontextmanager
 async def following(trigger: ChasquiEventTrigger, store: Store | None = None) -> AsyncIterator[list[dict[str, Any]]]:
     told: list[dict[str, Any]] = []
+    store = store or Store()
     trigger.asset_state_store = store  # type: ignore[assignment]
 
     async def follow() -> None:
@@ -39,8 +40,9 @@ async def following(trigger: ChasquiEventTrigger, store: Store | None = None) ->
             told.extend(json.loads(json.dumps(event.payload))["events"])
 
     task = asyncio.create_task(follow())
-    await asyncio.sleep(0.05)
     try:
+        # From the place that is kept first, nothing is missed.
+        await until(lambda: store.kept, "the trigger to begin")
         yield told
     finally:
         task.cancel()

@@ -9,6 +9,9 @@ import pytest
 
 from chasqui_engine import ConfigError
 from chasqui_provider.hooks.chasqui import ChasquiHook
+from tests.integration.connections.clusters import Cluster
+from tests.integration.connections.sentinels import SERVICE, Watched
+from tests.provider.helpers import worker_thread
 from tests.servers import REDIS_7, ServerProcess, make_tls_files
 
 
@@ -74,3 +77,29 @@ def test_test_connection_says_what_is_wrong(connect: Any) -> None:
     fine, said = ChasquiHook().test_connection()
     assert (fine, "speling" in said) == (False, True)
     assert ChasquiHook("nobody_made_it").test_connection()[0] is False
+
+
+def check_round_trip(queue_name: str) -> None:
+    """A job goes there, and its result comes back."""
+    fine, said = ChasquiHook().test_connection()
+    assert fine, said
+    with worker_thread(ChasquiHook().settings().url, queue_name), ChasquiHook().get_queue(queue_name) as queue:
+        assert queue.wait_for_result(queue.add("double", {"n": 21}), timeout=25) == 42
+
+
+@pytest.mark.slow
+def test_sentinel(connect: Any, queue_name: str) -> None:
+    with Watched() as watched:
+        hosts = ", ".join(f"127.0.0.1:{sentinel.port}" for sentinel in watched.sentinels)
+        connect(host=hosts, schema="0", extra={"sentinel": SERVICE, "sentinel_password": watched.password})
+        check_round_trip(queue_name)
+        connect(host=hosts, extra={"sentinel": SERVICE, "sentinel_password": "wrong"})
+        fine, said = ChasquiHook().test_connection()
+        assert (fine, "no sentinel names a master" in said) == (False, True)
+
+
+@pytest.mark.slow
+def test_cluster(connect: Any, queue_name: str) -> None:
+    with Cluster(REDIS_7) as cluster:
+        connect(host=",".join(f"127.0.0.1:{node.port}" for node in cluster.nodes), extra={"cluster": True})
+        check_round_trip(queue_name)

@@ -85,6 +85,14 @@ class State:
     async def dead(self) -> list[dict[bytes, bytes]]:
         return [fields for _, fields in await self._client.xrange(f"{self._prefix}:dlq")]
 
+    async def take_as(self, consumer: str) -> None:
+        """Somebody takes what waits, and is silent for ten minutes."""
+        stream, group = f"{self._prefix}:stream", "default"
+        await self._client.xgroup_create(stream, group, "0", mkstream=True)
+        ((_, entries),) = await self._client.xreadgroup(group, consumer, {stream: ">"})
+        for entry_id, _ in entries:
+            await self._client.xclaim(stream, group, consumer, 0, [entry_id], idle=600_000, justid=True)
+
     async def empty(self) -> bool:
         return not await self.waiting() and not await self.delayed()
 
@@ -122,13 +130,41 @@ async def test_what_is_not_stored_is_handed_back(queue: Queue, state: State) -> 
     async with runner() as first:
         first.start(1, ChasquiMessageTrigger(queue.name))
         await until(lambda: len(first.events) == 5, "the events")
-    assert await state.waiting() == 5
     async with runner() as second:
         second.start(1, ChasquiMessageTrigger(queue.name))
         await until(lambda: len(second.events) == 5, "the events again")
         second.store()
         await until(state.empty, "the acks")
     assert sorted(second.job_ids()) == [f"j{n}" for n in range(5)]
+    assert {job["attempt"] for _, payload, _ in second.events for job in payload["jobs"]} == {1}, "told before, maybe"
+    assert await state.dead() == []
+
+
+async def test_what_was_never_passed_on_is_handed_back_as_it_was(queue: Queue, state: State) -> None:
+    await queue.add("o", None, job_id="a")
+    trigger = ChasquiMessageTrigger(queue.name)
+    batches: Any = (await trigger.open()).batches()
+    await asyncio.wait_for(anext(batches), 20)
+    await batches.aclose()
+    async with runner() as airflow:
+        airflow.start(1, trigger)
+        await until(lambda: airflow.events, "the event")
+        (job,) = airflow.events[0][1]["jobs"]
+        assert (job["attempt"], job["deliveries"]) == (0, 0)
+        airflow.store()
+        await until(state.empty, "the ack")
+
+
+async def test_what_a_dead_triggerer_held_is_told_as_such(queue: Queue, state: State) -> None:
+    await queue.add("o", None, job_id="a")
+    await state.take_as("a triggerer that died")
+    async with runner() as airflow:
+        airflow.start(1, ChasquiMessageTrigger(queue.name))
+        await until(lambda: airflow.events, "the event")
+        (job,) = airflow.events[0][1]["jobs"]
+        assert (job["attempt"], job["deliveries"]) == (0, 1)
+        airflow.store()
+        await until(state.empty, "the ack")
 
 
 async def test_stored_at_the_last_moment_is_not_delivered_again(queue: Queue, state: State) -> None:
@@ -292,7 +328,7 @@ def test_verdicts(outcome: AdvanceOutcome, handed_on: int, verdict: Verdict) -> 
 
 class TestWithoutSharedStreams:
     async def test_acks_a_while_after(self, queue: Queue, state: State, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(message, "_STORED_AFTER_S", 0.4)
+        monkeypatch.setattr(message, "_STORED_AFTER_S", 4.0)
         await queue.add("o", None, job_id="a")
         events = ChasquiMessageTrigger(queue.name).run()
         first: Any = await asyncio.wait_for(anext(events), 20)
@@ -309,7 +345,10 @@ class TestWithoutSharedStreams:
         events: Any = ChasquiMessageTrigger(queue.name).run()
         await asyncio.wait_for(anext(events), 20)
         await events.aclose()
-        assert await state.waiting() == 1
+        again: Any = ChasquiMessageTrigger(queue.name).run()
+        event = await asyncio.wait_for(anext(again), 20)
+        await again.aclose()
+        assert [(job["id"], job["attempt"]) for job in event.payload["jobs"]] == [("a", 1)]
         assert await state.dead() == []
 
 

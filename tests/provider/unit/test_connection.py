@@ -34,6 +34,12 @@ def connection(extra: dict[str, Any] | None = None, **fields: Any) -> Connection
         ({}, {"url": "rediss://x:1/2?a=b", "ssl_ca_certs": "ca"}, "rediss://x:1/2?a=b&ssl_ca_certs=ca"),
         ({"host": "s1,s2:1"}, {"sentinel": "main"}, "redis+sentinel://s1:26379,s2:1/main"),
         ({"host": "s1", "schema": "4"}, {"sentinel": "main", "tls": True}, "rediss+sentinel://s1:26379/main/4"),
+        (
+            {"host": "s1"},
+            {"sentinel": "m", "sentinel_password": "a b", "sentinel_tls": "False"},
+            "redis+sentinel://s1:26379/m?sentinel_password=a+b&sentinel_tls=false",
+        ),
+        ({"host": "h"}, {"sentinel_tls": False, "sentinel_password": ""}, "redis://h:6379"),
         ({"host": "n1,n2", "schema": "4"}, {"cluster": "True"}, "redis+cluster://n1:6379,n2:6379"),
         ({"host": "n1"}, {"cluster": False}, "redis://n1:6379"),
         ({}, {"embedded": "/data/my queue"}, "embedded:///data/my%20queue"),
@@ -59,6 +65,7 @@ def test_queue_options_are_numbers_whatever_the_form_sends() -> None:
         ({"url": "redis://x", "embedded": "/x"}, "not both"),
         ({"sentinel": "m", "cluster": True}, "not both"),
         ({"embedded": "relative"}, "absolute"),
+        ({"sentinel_password": "p"}, "sentinel_password needs sentinel"),
         ({"max_stream_len": "many"}, "max_stream_len"),
     ],
 )

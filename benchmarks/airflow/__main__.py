@@ -1,0 +1,42 @@
+"""`python -m benchmarks.airflow`: both measurements, as lines of a table."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measures and prints."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.airflow", description=__doc__)
+    parser.add_argument("--only", choices=["waits", "messages"], help="one of the two")
+    parser.add_argument("--waits", type=int, default=10_000)
+    parser.add_argument("--jobs", type=int, default=5_000)
+    args = parser.parse_args(argv)
+    with tempfile.TemporaryDirectory(prefix="chasqui-bench-") as home:
+        # Before anything of Airflow is imported; `airflow` itself is found beside the interpreter.
+        os.environ |= {"AIRFLOW_HOME": home, "AIRFLOW__CORE__LOAD_EXAMPLES": "False", "PYTHONWARNINGS": "ignore"}
+        os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        from benchmarks.airflow import messages, waits
+
+        if args.only != "messages":
+            _show(asyncio.run(waits.measure(args.waits)))
+        if args.only != "waits":
+            for batch_size, in_flight in ((1, 100), (100, 1000)):
+                _show(messages.measure(args.jobs if batch_size > 1 else args.jobs // 10, batch_size, in_flight))
+    return 0
+
+
+def _show(measured: dict[str, object]) -> None:
+    for name, value in measured.items():
+        print(f"{name:>36}  {value}")
+    print(flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

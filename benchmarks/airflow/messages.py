@@ -1,0 +1,77 @@
+"""Jobs into asset events of a real Airflow (SQLite): from the first event that is stored to the last."""
+
+from __future__ import annotations
+
+import sqlite3
+import tempfile
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from chasqui_engine import SyncQueue
+from tests.provider.e2e.real_airflow import RealAirflow
+
+QUEUE = "bench-messages"
+_DAG = f"""
+from airflow.sdk import DAG, AssetWatcher, task
+from chasqui_provider.assets import queue_asset
+from chasqui_provider.triggers.chasqui import ChasquiMessageTrigger
+
+trigger = ChasquiMessageTrigger("{QUEUE}", batch_size=@BATCH@, linger=0.2, max_in_flight=@IN_FLIGHT@)
+watchers = [AssetWatcher(name="bench", trigger=trigger)]
+# Nobody is scheduled on it: what is measured is the way into the database.
+with DAG("bench", schedule=[queue_asset("{QUEUE}", watchers=watchers)], is_paused_upon_creation=True):
+    @task
+    def nothing(): ...
+    nothing()
+"""
+
+
+def measure(jobs: int, batch_size: int, in_flight: int) -> dict[str, Any]:
+    """Adds the jobs while the trigger runs, until all of them are stored and acked."""
+    with tempfile.TemporaryDirectory(prefix="chasqui-bench-") as folder:
+        queues = Path(folder) / "queues"
+        airflow = RealAirflow(Path(folder) / "home", {"conn_type": "chasqui", "extra": {"embedded": str(queues)}})
+        text = _DAG.replace("@BATCH@", str(batch_size)).replace("@IN_FLIGHT@", str(in_flight))
+        (airflow.dags / "bench.py").write_text(text)
+        with SyncQueue(QUEUE, redis_url=f"embedded://{queues}") as queue:
+            try:
+                airflow.start()
+                airflow.until(lambda: airflow.client.get("/api/v2/dags/bench").status_code == 200, "the DAG", 90)
+                # The first job shows that the trigger runs.
+                queue.add("first", None)
+                airflow.until(lambda: _stored(airflow) == 1, "the trigger", 90)
+                for start in range(0, jobs, 1000):
+                    queue.add_bulk([{"name": "n", "data": {"n": n}} for n in range(start, min(start + 1000, jobs))])
+                added = time.monotonic()
+                airflow.until(lambda: _stored(airflow) == jobs + 1, "all jobs", 600)
+                airflow.until(lambda: not queue.counts().waiting and not queue.counts().active, "all acks", 60)
+                acked_s = time.monotonic() - added
+                times = _times(airflow)
+            finally:
+                airflow.close()
+    took_s = (times[-1] - times[1]).total_seconds()
+    return {
+        "jobs": jobs,
+        "batch_size": batch_size,
+        "max_in_flight": in_flight,
+        "asset events": len(times) - 1,
+        "jobs/s into asset events": round(jobs / took_s) if took_s else None,
+        "events/s": round((len(times) - 1) / took_s, 1) if took_s else None,
+        "all acked after s": round(acked_s, 1),
+    }
+
+
+def _rows(airflow: RealAirflow, query: str) -> list[Any]:
+    with sqlite3.connect(f"file:{airflow.home}/airflow.db?mode=ro", uri=True, timeout=30) as database:
+        return database.execute(query).fetchall()
+
+
+def _stored(airflow: RealAirflow) -> int:
+    query = "SELECT COALESCE(SUM(json_array_length(extra, '$.payload.jobs')), 0) FROM asset_event"
+    return int(_rows(airflow, query)[0][0])
+
+
+def _times(airflow: RealAirflow) -> list[datetime]:
+    return [datetime.fromisoformat(row[0]) for row in _rows(airflow, "SELECT timestamp FROM asset_event ORDER BY id")]

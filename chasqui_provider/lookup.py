@@ -1,0 +1,25 @@
+"""Airflow's connections for those who know nothing of Airflow: the `chasqui.connections` entry point."""
+
+from __future__ import annotations
+
+from chasqui_engine import ConfigError
+from chasqui_provider.connection import settings_of
+
+
+def connection_url(conn_id: str) -> str:
+    """The URL of a connection, from wherever Airflow keeps it: secrets backends, environment, database."""
+    try:
+        from airflow.models.connection import Connection
+        from airflow.providers.common.compat.sdk import AirflowNotFoundException
+    except ImportError as err:
+        raise ConfigError(
+            f"connection {conn_id!r} is kept by Airflow, which is not installed here: pip install 'chasqui[airflow]', "
+            f"or set AIRFLOW_CONN_{conn_id.upper()}"
+        ) from err
+    try:
+        found = Connection.get_connection_from_secrets(conn_id)
+    except AirflowNotFoundException as err:
+        raise ConfigError(f"Airflow has no connection {conn_id!r}") from err
+    except Exception as err:
+        raise ConfigError(f"connection {conn_id!r} cannot be read: {type(err).__name__}: {err}") from err
+    return settings_of(found).url

@@ -1,0 +1,113 @@
+"""The dashboard inside Airflow: its connections, its users, its permissions."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from airflow.api_fastapi.app import get_auth_manager
+from airflow.api_fastapi.auth.managers.models.resource_details import ConnectionDetails
+from airflow.api_fastapi.core_api.security import bearer_scheme, get_user
+from airflow.models.connection import Connection
+from airflow.providers.common.compat.sdk import AirflowNotFoundException, conf
+from airflow.secrets.environment_variables import CONN_ENV_PREFIX, EnvironmentVariablesBackend
+from airflow.utils.session import create_session
+from fastapi import FastAPI, HTTPException, Request
+from sqlalchemy import select
+
+from chasqui_engine.dashboard import DashboardSettings, create_app
+from chasqui_provider.connection import CONN_TYPE, settings_of
+
+PREFIX = "/chasqui"
+_LISTS = ("/api/queues", "/api/queues/live")
+"""What shows queues of every connection."""
+
+
+class AirflowConnections:
+    """Airflow's connections of type `chasqui`: of the database, of the environment, and those that a setting names."""
+
+    async def names(self) -> Sequence[str]:
+        """Their ids, in order."""
+        return await asyncio.to_thread(_names)
+
+    async def url(self, name: str) -> str:
+        """Where one leads; `KeyError` for what is no connection, or of another type."""
+        found = await asyncio.to_thread(_find, name)
+        if found is None:
+            raise KeyError(name)
+        return settings_of(found).url
+
+
+def _names() -> list[str]:
+    with create_session() as session:
+        stored = set(session.scalars(select(Connection.conn_id).where(Connection.conn_type == CONN_TYPE)))
+    # Those of a secrets backend can be asked for, but not listed.
+    named = {name.strip() for name in conf.get("chasqui", "dashboard_connections", fallback="").split(",")} - {""}
+    return sorted({*stored, *_of_environment(), *(name for name in named if _find(name) is not None)})
+
+
+def _of_environment() -> Iterator[str]:
+    environment = EnvironmentVariablesBackend()
+    for variable in os.environ:
+        if not variable.startswith(CONN_ENV_PREFIX):
+            continue
+        name = variable.removeprefix(CONN_ENV_PREFIX).lower()
+        # One that cannot be read must not hide the others.
+        with contextlib.suppress(Exception):
+            if _is_ours(environment.get_connection(name)):
+                yield name
+
+
+def _is_ours(connection: Any) -> bool:
+    return connection is not None and connection.conn_type == CONN_TYPE
+
+
+def _find(conn_id: str) -> Any:
+    with contextlib.suppress(AirflowNotFoundException):
+        found = Connection.get_connection_from_secrets(conn_id)
+        return found if _is_ours(found) else None
+    return None
+
+
+class AirflowGuard:
+    """Whoever may read a connection may look into its queues; whoever may edit it may change them."""
+
+    def __init__(self, connections: AirflowConnections) -> None:
+        self._connections = connections
+
+    async def user(self, request: Request, *, change: bool) -> str:
+        """The name of the user of this session or token; 401 without one, 403 without the permission."""
+        user = await get_user(request, None, await bearer_scheme(request))
+        if not await asyncio.to_thread(_may, user, "PUT" if change else "GET", await self._asked_for(request)):
+            need = "edit" if change else "read"
+            raise HTTPException(403, f"This needs the permission to {need} Airflow's connections.")
+        return user.get_name()
+
+    async def _asked_for(self, request: Request) -> Sequence[str]:
+        """The connections that a request is about."""
+        if (name := request.query_params.get("connection")) is not None:
+            return [name]
+        return await self._connections.names() if request.url.path.endswith(_LISTS) else []
+
+
+def _may(user: Any, method: Any, conn_ids: Sequence[str]) -> bool:
+    manager = get_auth_manager()
+    if not conn_ids:
+        return manager.is_authorized_connection(method=method, user=user)
+    return all(manager.is_authorized_connection(method=method, user=user, details=_details(one)) for one in conn_ids)
+
+
+def _details(conn_id: str) -> ConnectionDetails:
+    if not conf.getboolean("core", "multi_team", fallback=False):
+        return ConnectionDetails(conn_id=conn_id)
+    return ConnectionDetails(conn_id=conn_id, team_name=Connection.get_team_name(conn_id))
+
+
+def dashboard_app() -> FastAPI:
+    """The dashboard, to be mounted at `PREFIX`."""
+    connections = AirflowConnections()
+    payloads: Any = conf.get("chasqui", "dashboard_payloads", fallback="show")
+    return create_app(connections, AirflowGuard(connections), DashboardSettings(payloads=payloads))

@@ -1,0 +1,65 @@
+"""Every night: what the queues told becomes answers and a page; a promise that was not kept becomes a job."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+from airflow.sdk import DAG, Param, task
+
+from chasqui_provider.hooks.chasqui import ChasquiHook
+from chasqui_provider.operators.chasqui import ChasquiEnqueueOperator
+
+# Spark is started before the task's function runs, and must find this environment's Python.
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+ON_THIS_MACHINE = {
+    "spark.master": "local[*]",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+}
+
+with DAG(
+    "chasqui_spark_report",
+    schedule="30 2 * * *",
+    catchup=False,
+    max_active_runs=1,  # a folder is one run's at a time
+    params={
+        "queues": ["emails"],
+        "out": "/var/lib/chasqui/pipeline",
+        "slo_file": Param(None, type=["null", "string"]),
+        "window_s": 300,
+        "alerts": "alerts",
+    },
+    tags=["chasqui", "spark"],
+) as dag:
+
+    @task.pyspark(config_kwargs={"spark.master": "local[*]"})
+    def report(params: dict[str, Any], spark: Any) -> dict[str, Any]:
+        from chasqui_engine.spark.pipeline.config import PipelineConfig
+        from chasqui_engine.spark.pipeline.run import Pipeline
+
+        config = PipelineConfig(
+            queues=tuple(params["queues"]),
+            out=params["out"],
+            url=ChasquiHook().settings().url,
+            slo_file=params["slo_file"],
+            window_s=params["window_s"],
+        )
+        pipeline = Pipeline(spark, config, print)
+        summary = pipeline.run()
+        queues = summary["queues"] if summary else {}
+        return {
+            "page": pipeline.store.path("report", "index.html"),
+            "breaches": {name: queue["breaches_in_all"] for name, queue in queues.items() if queue["breaches_in_all"]},
+        }
+
+    @task.short_circuit
+    def broken(found: dict[str, Any]) -> bool:
+        return bool(found["breaches"])
+
+    found = report()
+    tell = ChasquiEnqueueOperator(
+        task_id="tell", queue_name="{{ params.alerts }}", job_name="slo-breached", payload=found
+    )
+    broken(found) >> tell
