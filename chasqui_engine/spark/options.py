@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import entry_points
 from typing import Any
-from urllib.parse import quote, urlencode
 
-from chasqui_engine._redis.urls import resolve_url
 from chasqui_engine.config import ProducerConfig
 from chasqui_engine.errors import ConfigError
 from chasqui_engine.names import check_queue_name
 from chasqui_engine.spark.schemas import ENTITIES
-
-CONNECTIONS_GROUP = "chasqui.connections"
-"""Entry points that make a URL of a connection's name: `def url(conn_id: str) -> str`."""
 
 _KNOWN = frozenset(
     {
@@ -121,48 +114,6 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
         events_max=_whole(options, "eventsMaxLen", _DEFAULTS.events_max_stream_len, least=0) or 0,
         payload_format=_choice(options, "payloadFormat", ("msgpack", "bytes", "json", "text")),
     )
-
-
-def connection_url(given: Mapping[str, str]) -> str:
-    """Where the queue is: `url`, or the connection that `connId` names, or the environment's."""
-    options = _lowered(given)
-    conn_id = options.get("connid")
-    if conn_id is None:
-        return resolve_url(options.get("url"))
-    if "url" in options:
-        raise ConfigError("pass url or connId, not both")
-    stored = os.environ.get(f"AIRFLOW_CONN_{conn_id.upper()}")
-    if stored is not None:
-        return url_of_connection(conn_id, stored)
-    for point in entry_points(group=CONNECTIONS_GROUP):
-        url: str = point.load()(conn_id)
-        return url
-    raise ConfigError(
-        f"connId {conn_id!r}: AIRFLOW_CONN_{conn_id.upper()} is not set, and no installed package looks up connections "
-        f"(entry points {CONNECTIONS_GROUP})"
-    )
-
-
-def url_of_connection(conn_id: str, stored: str) -> str:
-    """A connection as Airflow keeps it in the environment, as JSON or as a URI, as a URL of ours."""
-    if not stored.lstrip().startswith("{"):
-        scheme, separator, rest = stored.partition("://")
-        if not separator:
-            raise ConfigError(f"connection {conn_id!r} is neither a URI nor JSON")
-        return f"{'redis' if scheme == 'chasqui' else scheme}://{rest}"
-    fields: dict[str, Any] = json.loads(stored)
-    extra = fields.get("extra") or {}
-    extra = json.loads(extra) if isinstance(extra, str) else dict(extra)
-    if url := extra.pop("url", None):
-        return str(url)
-    scheme = "rediss" if extra.pop("ssl", False) or extra.pop("tls", False) else "redis"
-    login = ""
-    if fields.get("login") or fields.get("password"):
-        login = f"{quote(fields.get('login') or '', safe='')}:{quote(fields.get('password') or '', safe='')}@"
-    database = extra.pop("db", None) or fields.get("schema") or 0
-    query = urlencode({key: value for key, value in extra.items() if isinstance(value, str | int | float)})
-    place = f"{fields.get('host') or 'localhost'}:{fields.get('port') or 6379}"
-    return f"{scheme}://{login}{place}/{database}{'?' + query if query else ''}"
 
 
 def _lowered(given: Mapping[str, str]) -> dict[str, str]:

@@ -16,8 +16,9 @@ from pyspark.sql.types import StructType
 
 from chasqui_engine.errors import ConfigError
 from chasqui_engine.spark import schemas
+from chasqui_engine.spark.connections import connection_url
 from chasqui_engine.spark.fetch import Place
-from chasqui_engine.spark.options import ReadOptions, connection_url, read_options, write_options
+from chasqui_engine.spark.options import ReadOptions, read_options, write_options
 from chasqui_engine.spark.reader import ChasquiReader
 from chasqui_engine.spark.stream_reader import ChasquiStreamReader
 from chasqui_engine.spark.writer import ChasquiStreamWriter, ChasquiWriter, Target

@@ -200,7 +200,8 @@ class _Task:
             raise NotRepeatableError(
                 f"partition {self._partition}, chunk {self._number - 1} of write {self._write_id} is in queue "
                 f"{self._keys.queue!r} with other rows: this plan gives other rows, or in another order, when run "
-                "again. Give the rows an id column, so that each is known by its id, or sort or cache them first"
+                "again. Give the rows an id column, so that each is known by its id, or sort or cache them first. Or "
+                "chunkSize or maxRowsPerSecond is not what it was: what was begun is ended with the same"
             )
         self.rows += chunk.rows
         self.added += max(0, reply)

@@ -1,66 +1,106 @@
-"""`python -m chasqui_engine.spark.pipeline`: bronze, silver, gold, report; or some of them; or redrive."""
+"""Makes answers of what queues told: bronze, silver, gold, report; or some of them; or redrives dead letters."""
 
 from __future__ import annotations
 
 import argparse
-import os
+import json
+import re
 import sys
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.errors import PySparkException
 
-from chasqui_engine.errors import ChasquiError
+from chasqui_engine.errors import ChasquiError, ConfigError, RedisError
+from chasqui_engine.spark.connections import connection_url
+from chasqui_engine.spark.fetch import Place
 from chasqui_engine.spark.pipeline.config import PipelineConfig
 from chasqui_engine.spark.pipeline.redrive import redrive
 from chasqui_engine.spark.pipeline.run import STEPS, Pipeline
+from chasqui_engine.spark.session import session
+
+FAILED, USAGE, BREACHED, NO_SERVER = 1, 2, 3, 4
+"""Exit codes."""
+_OURS = re.compile(r"chasqui_engine\.[\w.]+: (.+)")
 
 
 def main(argv: list[str] | None = None) -> int:
     """Runs the command line; returns the exit code."""
     args = _parser().parse_args(argv)
+    try:
+        return _run(args)
+    except ChasquiError as err:
+        if args.debug:
+            raise
+        code = USAGE if isinstance(err, ConfigError) else NO_SERVER if isinstance(err, RedisError) else FAILED
+        return _fail(str(err), code)
+    except PySparkException as err:
+        # What one of our own parts said inside Spark is worth more than the forty lines that Spark puts around it.
+        told = _OURS.findall(str(err))
+        if args.debug or not told:
+            raise
+        return _fail(told[-1], FAILED)
+    except KeyboardInterrupt:
+        return 130
+
+
+def _run(args: argparse.Namespace) -> int:
     started = time.monotonic()
 
     def say(text: str) -> None:
         sys.stderr.write(f"[{time.monotonic() - started:7.1f} s] {text}\n")
         sys.stderr.flush()
 
+    config = _config(args)
+    _check(config)
     spark = session(args.master)
     try:
-        config = _config(args)
         if args.redrive is not None:
-            for queue in config.queues:
-                done = redrive(spark, queue, where=args.redrive, options=config.source_options)
-                say(f"redrive {queue}: {done.redriven} of {done.selected} dead letters are jobs again")
-            return 0
+            return _redrive(spark, config, args, say)
         pipeline = Pipeline(spark, config, say)
         if args.continuous:
             pipeline.bronze(continuous=True)
             return 0
         summary = pipeline.run(tuple(args.steps))
         pipeline.tidy(datetime.now(UTC).date().isoformat())
-        if summary is not None:
-            say(f"report  {pipeline.store.path('report', 'index.html')}")
-            return 3 if args.fail_on_breach and summary["breaches"] else 0
-    except ChasquiError as err:
-        sys.stderr.write(f"{err}\n")
-        return 2
+        if summary is None:
+            return 0
+        say(f"report  {pipeline.store.path('report', 'index.html')}")
+        if args.json:
+            _answer(summary)
+        return BREACHED if args.fail_on_breach and summary["breaches"] else 0
     finally:
         spark.stop()
+
+
+def _redrive(spark: Any, config: PipelineConfig, args: argparse.Namespace, say: Callable[[str], None]) -> int:
+    for queue in config.queues:
+        done = redrive(spark, queue, where=args.redrive, options=config.source_options)
+        say(f"redrive {queue}: {done.redriven} of {done.selected} dead letters are jobs again")
+        if args.json:
+            _answer({"queue": queue, "selected": done.selected, "redriven": done.redriven})
     return 0
 
 
-def session(master: str | None) -> SparkSession:
-    """A session on this machine, unless told otherwise or started by spark-submit."""
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.appName("chasqui-pipeline").config("spark.ui.showConsoleProgress", "false")
-    if master is not None:
-        builder = builder.master(master)
-    elif "SPARK_ENV_LOADED" not in os.environ:
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        builder = builder.master("local[*]").config("spark.log.level", "ERROR")
-        builder = builder.config("spark.sql.shuffle.partitions", str(2 * (os.cpu_count() or 2)))
-    return builder.getOrCreate()
+def _check(config: PipelineConfig) -> None:
+    """What can be wrong is told before Spark is started, which takes a while."""
+    config.slos()
+    url = connection_url(config.source_options)
+    for queue in config.queues:
+        with Place(url=url, queue=queue).connect() as connection:
+            connection.call("PING")
+
+
+def _answer(data: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(data, ensure_ascii=False) + "\n")
+    sys.stdout.flush()
+
+
+def _fail(message: str, code: int) -> int:
+    sys.stderr.write(f"error: {message}\n")
+    return code
 
 
 def _config(args: argparse.Namespace) -> PipelineConfig:
@@ -79,9 +119,9 @@ def _config(args: argparse.Namespace) -> PipelineConfig:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="chasqui pipeline run", description=__doc__)
-    parser.add_argument("--queue", action="append", required=True, help="a queue; may be given several times")
+    parser.add_argument("-q", "--queue", action="append", required=True, help="a queue; may be given several times")
     parser.add_argument("--out", default="chasqui-pipeline", help="folder for data and report (default: %(default)s)")
-    parser.add_argument("--url", help="where the queues are (default: CHASQUI_REDIS_URL)")
+    parser.add_argument("--url", "--redis-url", help="where the queues are (default: CHASQUI_REDIS_URL)")
     parser.add_argument("--conn-id", help="an Airflow connection in place of --url")
     parser.add_argument("--master", help="Spark's master (default: local[*])")
     parser.add_argument("--window", type=int, default=300, help="seconds of a window (default: %(default)s)")
@@ -93,6 +133,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--gold-format", choices=("parquet", "delta"), default="parquet")
     parser.add_argument("--fail-on-breach", action="store_true", help="exit with 3 when a promise was not kept")
     parser.add_argument("--redrive", metavar="SQL", help="make jobs of the dead letters that match a SQL condition")
+    parser.add_argument("--json", action="store_true", help="print the summary as JSON")
+    parser.add_argument("--debug", action="store_true", help="show tracebacks")
     return parser
 
 

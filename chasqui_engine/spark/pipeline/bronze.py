@@ -18,7 +18,6 @@ from chasqui_engine.spark.pipeline.config import PipelineConfig
 from chasqui_engine.spark.pipeline.store import Store
 from chasqui_engine.spark.schemas import ddl
 
-ENTITIES = ("events", "dead")
 _PARTITIONS = "day string, batch string"
 Say = Callable[[str], None]
 
@@ -104,8 +103,12 @@ def compact(spark: SparkSession, store: Store, entity: str, queue: str, *, proce
         frame.dropDuplicates(["entry_id"]).coalesce(1).sortWithinPartitions("entry_id").write.mode("overwrite").parquet(
             store.path(*temporary)
         )
-        # It sorts between the first of them and the second, so that it counts for the same batches.
-        store.move(temporary, (*base, f"{old[0]}c"))
+        # It sorts between the first of them and the second, so that it counts for the same batches. What a crash left
+        # of an earlier try may have that name already.
+        together = f"{old[0]}c"
+        while together in old:
+            together += "c"
+        store.move(temporary, (*base, together))
         for name in old:
             store.remove(*base, name)
         done += 1

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from chasqui_engine.errors import ConfigError
 from chasqui_engine.names import check_queue_name
+from chasqui_engine.spark.pipeline.slo import Slo, parse
+
+ENTITIES = ("events", "dead")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +22,8 @@ class PipelineConfig:
     window_s: int = 300
     """The length of gold's windows."""
     slo_file: str | None = None
+    entities: tuple[str, ...] = ENTITIES
+    """What bronze takes over. The answers need `events` only."""
     max_rows_per_batch: int = 1_000_000
     """Events in one micro-batch of bronze: bounds the memory."""
     fail_on_data_loss: bool = True
@@ -35,6 +40,8 @@ class PipelineConfig:
             check_queue_name(queue, "queue")
         if self.window_s < 1 or 86_400 % self.window_s:
             raise ConfigError(f"window must divide a day, got {self.window_s} s")
+        if not self.entities or not set(self.entities) <= set(ENTITIES):
+            raise ConfigError(f"entities must be some of {', '.join(ENTITIES)}, got {', '.join(self.entities)!r}")
         if self.gold_format not in ("parquet", "delta"):
             raise ConfigError(f"gold format must be parquet or delta, got {self.gold_format!r}")
 
@@ -44,3 +51,13 @@ class PipelineConfig:
         if self.conn_id is not None:
             return {"connId": self.conn_id}
         return {} if self.url is None else {"url": self.url}
+
+    def slos(self) -> list[Slo]:
+        """What was promised."""
+        if self.slo_file is None:
+            return []
+        try:
+            with open(self.slo_file, encoding="utf-8") as file:
+                return parse(file.read())
+        except OSError as err:
+            raise ConfigError(f"the SLO file {self.slo_file!r} cannot be read: {err.strerror}") from err

@@ -15,12 +15,13 @@ Column = tuple[str, Callable[[dict[str, Any]], str]]
 def page(summary: dict[str, Any]) -> str:
     """The whole page."""
     queues = summary["queues"]
-    body = "".join(_queue(name, queue) for name, queue in queues.items())
+    moment = _moment if summary["window_s"] % 60 == 0 else _exact_moment
+    body = "".join(_queue(name, queue, moment) for name, queue in queues.items())
     if not queues:
         body = '<p class="empty">No events yet. Run some jobs, then run the pipeline again.</p>'
     spans = [window["window_start"] for queue in queues.values() for window in queue["windows"]]
-    span = f"{_moment(min(spans))} to {_moment(max(spans))} UTC" if spans else "nothing so far"
-    verdict = _verdict(summary["breaches"])
+    span = _span(min(spans), max(spans), moment) if spans else "nothing so far"
+    verdict = _verdict(summary["slos"], summary["breaches"])
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1"><title>Chasqui report</title>'
@@ -32,18 +33,25 @@ def page(summary: dict[str, Any]) -> str:
     )
 
 
-def _verdict(breaches: int) -> str:
+def _span(first: str, last: str, moment: Callable[[str], str]) -> str:
+    """The day is said once, if it is one."""
+    day = "" if first[:10] == last[:10] else f"{last[:10]} "
+    return f"{first[:10]} {moment(first)[6:]} to {day}{moment(last)[6:]} UTC"
+
+
+def _verdict(slos: int, breaches: int) -> str:
+    if not slos:
+        return '<p class="badge">no SLO was given</p>'
     if breaches:
         return f'<p class="badge bad">{breaches:,} SLO {"breach" if breaches == 1 else "breaches"}</p>'
     return '<p class="badge good">every SLO kept</p>'
 
 
-def _queue(name: str, queue: dict[str, Any]) -> str:
+def _queue(name: str, queue: dict[str, Any], moment: Callable[[str], str]) -> str:
     windows = queue["windows"]
-    days = {window["window_start"][:10] for window in windows}
-    labels = [
-        window["window_start"][11:16] if len(days) == 1 else _moment(window["window_start"]) for window in windows
-    ]
+    labels = [moment(window["window_start"]) for window in windows]
+    if len({label[:5] for label in labels}) == 1:  # the day need not be said
+        labels = [label[6:] for label in labels]
 
     def values(column: str) -> list[float | None]:
         return [window[column] for window in windows]
@@ -58,7 +66,7 @@ def _queue(name: str, queue: dict[str, Any]) -> str:
     rates = [
         Series("failures", "bad", _percent(values("failure_rate"))),
         Series("retries", "warn", _percent(values("retry_rate"))),
-        Series("deaths", "c3", _percent(values("dead_rate"))),
+        Series("deaths", "c2", _percent(values("dead_rate"))),
     ]
     jobs = [Series("arrived", "c1", values("arrived")), Series("departed", "good", values("departed"))]
     backlog = [Series("backlog", "c2", values("backlog"))]
@@ -72,7 +80,7 @@ def _queue(name: str, queue: dict[str, Any]) -> str:
     )
     return (
         f"<section><h2>{escape(name)}</h2>{_tiles(queue)}<div class='plots'>{plots}</div>"
-        f"<div class='tables'>{_tables(queue)}</div></section>"
+        f"<div class='tables'>{_tables(queue, moment)}</div></section>"
     )
 
 
@@ -98,11 +106,11 @@ def _change(latest: dict[str, Any], column: str, unit: str, *, better: int, perc
     if not change:
         return "<em>as in the window before</em>" if change == 0 else ""
     kind = "good" if change * better > 0 else "bad"
-    text = f"{change * 100:+.1f} points of failures" if percent else f"{change:+,.3g}{unit}"
-    return f"<em class='{kind}'>{text} on the window before</em>"
+    size = f"{abs(change) * 100:.1f} points of failures" if percent else f"{abs(change):,.3g}{unit}"
+    return f"<em class='{kind}'>{'+' if change > 0 else '−'}{size} on the window before</em>"
 
 
-def _tables(queue: dict[str, Any]) -> str:
+def _tables(queue: dict[str, Any], moment: Callable[[str], str]) -> str:
     name: Column = ("name", lambda row: escape(row["name"]) or "<i>no name</i>")
     slowest = _table(
         "Slowest names",
@@ -130,7 +138,7 @@ def _tables(queue: dict[str, Any]) -> str:
         f"SLO breaches ({queue['breaches_in_all']:,})",
         list(reversed(queue["breaches"])),
         [
-            ("window", lambda row: _moment(row["window_start"])),
+            ("window", lambda row: moment(row["window_start"])),
             ("name", lambda row: escape(row["name"] or "whole queue")),
             ("metric", lambda row: escape(row["metric"])),
             ("promised", lambda row: _measure(row["limit"])),
@@ -161,6 +169,10 @@ def _percent(values: Sequence[float | None]) -> list[float | None]:
 
 def _moment(text: str) -> str:
     return f"{text[5:10]} {text[11:16]}"
+
+
+def _exact_moment(text: str) -> str:
+    return f"{text[5:10]} {text[11:19]}"
 
 
 def _length(seconds: int) -> str:

@@ -16,8 +16,8 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from chasqui_engine._redis import bulk_marks
 from chasqui_engine.codec import decode_payload, encode_payload
+from chasqui_engine.spark.connections import connection_url
 from chasqui_engine.spark.fetch import Place
-from chasqui_engine.spark.options import connection_url
 
 Repair = Callable[[Any], Any]
 """Given a payload, returns the one to run with."""

@@ -30,6 +30,7 @@ def update(spark: SparkSession, store: Store, config: PipelineConfig, say: Say) 
     else:
         found = summary(gold.read_metrics(spark, store), gold.read_windows(spark, store), held["window_s"])
     found["gold"] = held["version"]
+    found["slos"] = len(held["slos"])
     if config.gold_format == "delta":
         _as_delta(spark, store)
     store.write_text(page(found), "report", "index.html")

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
-from chasqui_engine.spark.pipeline import bronze, gold, report, silver, slo
+from chasqui_engine.spark.pipeline import bronze, gold, report, silver
 from chasqui_engine.spark.pipeline.bronze import Say
 from chasqui_engine.spark.pipeline.config import PipelineConfig
 from chasqui_engine.spark.pipeline.store import Store
 
+_TRIES = 6
+_TOO_SLOW = "Python worker failed to connect back"
 STEPS = ("bronze", "silver", "gold", "report")
 
 
@@ -45,14 +49,28 @@ class Pipeline:
     def bronze(self, *, continuous: bool = False) -> None:
         """Takes events and dead letters over; to the present end, or for ever."""
         for queue in self.config.queues:
-            for entity in bronze.ENTITIES:
-                query = bronze.start(
-                    self.spark, self.store, self.config, queue, entity, continuous=continuous, say=self.say
-                )
-                if not continuous:
-                    query.awaitTermination()
+            for entity in self.config.entities:
+                if continuous:
+                    self._start(queue, entity, continuous=True)
+                else:
+                    self._take_over(queue, entity)
         if continuous:
             self.spark.streams.awaitAnyTermination()
+
+    def _start(self, queue: str, entity: str, *, continuous: bool) -> StreamingQuery:
+        return bronze.start(self.spark, self.store, self.config, queue, entity, continuous=continuous, say=self.say)
+
+    def _take_over(self, queue: str, entity: str) -> None:
+        """Spark gives the Python process of a stream ten seconds to start, which a busy machine may not keep."""
+        for tries_left in reversed(range(_TRIES)):
+            try:
+                self._start(queue, entity, continuous=False).awaitTermination()
+            except StreamingQueryException as err:
+                if not tries_left or _TOO_SLOW not in str(err):
+                    raise
+                self.say(f"bronze  {queue} {entity}: Spark's Python was slow to start, once more")
+            else:
+                return
 
     def silver(self) -> None:
         """Makes attempts of events."""
@@ -60,7 +78,7 @@ class Pipeline:
 
     def gold(self) -> None:
         """Makes answers of attempts."""
-        gold.update(self.spark, self.store, self.config, self._slos(), self.say)
+        gold.update(self.spark, self.store, self.config, self.config.slos(), self.say)
 
     def report(self) -> dict[str, Any]:
         """Writes the page and the summary, if there is something new to say."""
@@ -70,7 +88,7 @@ class Pipeline:
         """Puts small files together, and lets days go that are older than `keep_days`."""
         taken = silver.manifest(self.store)["taken"]
         for queue in self.config.queues:
-            for entity in bronze.ENTITIES:
+            for entity in self.config.entities:
                 whole = taken.get(queue, -1) if entity == "events" else bronze.last_whole(self.store, queue, entity)
                 done = bronze.compact(
                     self.spark, self.store, entity, queue, processed=whole, after=self.config.compact_after
@@ -81,9 +99,3 @@ class Pipeline:
                     gone = bronze.forget(self.store, entity, queue, today, self.config.keep_days)
                     if gone:
                         self.say(f"tidy    {queue} {entity}: {gone} days let go")
-
-    def _slos(self) -> list[slo.Slo]:
-        if self.config.slo_file is None:
-            return []
-        with open(self.config.slo_file, encoding="utf-8") as file:
-            return slo.parse(file.read())

@@ -22,7 +22,7 @@ h3{font-size:14px;margin:0 0 8px}
 margin:0}
 .tile span{color:var(--soft);font-size:13px}
 .tile strong{display:block;font-size:24px;font-variant-numeric:tabular-nums}
-.tile em{font-style:normal;font-size:12px;color:var(--soft)}
+.tile em{display:block;font-style:normal;font-size:12px;line-height:1.35;color:var(--soft)}
 .tile em.good{color:var(--good)}
 .tile em.bad{color:var(--bad)}
 .plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,520px),1fr));gap:12px;margin-top:12px}

@@ -4,62 +4,58 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import sys
 import warnings
 from typing import TYPE_CHECKING
 
 import pytest
 import redis
 
+from chasqui_engine.spark.session import session as new_session
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+CONN_ID = "spark_tests"
+"""A connection of Airflow's that Spark's processes find in their environment, which is fixed when Spark starts."""
 
 collect_ignore_glob = [] if importlib.util.find_spec("pyspark") else ["test_*.py"]
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     here = os.path.dirname(__file__)
     for item in items:
         if str(item.path).startswith(here):
             # Spark and pandas warn of their own doings, and sockets of Spark's are left to the collector.
             item.add_marker(pytest.mark.spark)
             item.add_marker(pytest.mark.filterwarnings("ignore"))
-            item.add_marker(pytest.mark.timeout(180))
+            if item.get_closest_marker("timeout") is None and config.getoption("timeout", None) is None:
+                item.add_marker(pytest.mark.timeout(300))
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    from pyspark.sql import SparkSession
-
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+def spark(tmp_path_factory: pytest.TempPathFactory, valkey_url: str) -> Iterator[SparkSession]:
+    os.environ[f"AIRFLOW_CONN_{CONN_ID.upper()}"] = valkey_url.replace("redis://", "chasqui://")
     folder = tmp_path_factory.mktemp("spark")
+    settings = {
+        "spark.sql.session.timeZone": "UTC",
+        # What it shows is part of what is tested.
+        "spark.ui.enabled": "true",
+        "spark.ui.port": "0",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.compress": "false",
+        "spark.eventLog.rolling.enabled": "false",
+        "spark.eventLog.dir": f"file://{_made(folder / 'events')}",
+        "spark.local.dir": str(folder / "local"),
+        "spark.log.level": "OFF",
+    }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        session = (
-            SparkSession.builder.master("local[2,2]")
-            .appName("chasqui-tests")
-            .config("spark.ui.enabled", "false")
-            .config("spark.ui.showConsoleProgress", "false")
-            .config("spark.sql.shuffle.partitions", "2")
-            .config("spark.default.parallelism", "2")
-            .config("spark.sql.session.timeZone", "UTC")
-            .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
-            .config("spark.eventLog.enabled", "true")
-            .config("spark.eventLog.compress", "false")
-            .config("spark.eventLog.rolling.enabled", "false")
-            .config("spark.eventLog.dir", f"file://{_made(folder / 'events')}")
-            .config("spark.local.dir", str(folder / "local"))
-            .config("spark.sql.adaptive.enabled", "false")
-            # A thousand rows are read faster than code for them is compiled.
-            .config("spark.sql.codegen.wholeStage", "false")
-            .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
-            .config("spark.log.level", "OFF")
-            .getOrCreate()
-        )
+        session = new_session("local[2,2]", quick=True, settings=settings)
     session.event_log_folder = folder / "events"  # type: ignore[attr-defined]
     yield session
     session.stop()
@@ -96,6 +92,21 @@ class Queues:
     def write(self, frame: DataFrame, **options: object) -> None:
         writer = frame.write.format("chasqui").option("url", self.url).option("queue", self.queue)
         writer.options(**{k: str(v) for k, v in options.items()}).mode("append").save()
+
+
+def run_to_end(writer: DataStreamWriter) -> None:
+    """Runs a stream to its present end. Spark gives the stream's Python ten seconds to start, before anything is done;
+    a busy machine may need more, and then it is started again."""
+    from pyspark.errors import StreamingQueryException
+
+    for tries_left in reversed(range(6)):
+        try:
+            assert writer.trigger(availableNow=True).start().awaitTermination(240)
+        except StreamingQueryException as err:
+            if tries_left and "Python worker failed to connect back" in str(err):
+                continue
+            raise
+        return
 
 
 @pytest.fixture

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import re
+import urllib.request
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,11 +13,13 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows 
 
 from chasqui_engine import HandlerError, Queue, RepeatPattern, Worker
 from chasqui_engine.spark.schemas import COLUMNS
+from tests.spark.integration.conftest import Queues, run_to_end
 
 if TYPE_CHECKING:
-    import redis
+    from pathlib import Path
 
-    from tests.spark.integration.conftest import Queues
+    import redis
+    from pyspark.sql import SparkSession
 
 
 async def work_off(url: str, queue: str, handler: Any, *, until: Any) -> None:
@@ -181,7 +185,31 @@ def test_a_server_that_is_not_there_is_named_without_its_password(q: Queues) -> 
     assert "hunter2" not in str(told.value)
 
 
-def test_a_password_shows_in_no_plan_and_no_event_log(q: Queues, client: redis.Redis) -> None:
+def shown_in_ui(spark: SparkSession) -> list[str]:
+    """What Spark's web pages and their API say about everything that has run so far."""
+    context = spark.sparkContext
+    api = f"{context.uiWebUrl}/api/v1/applications/{context.applicationId}"
+    paths = ["jobs/", "stages/", "storage/", "environment/", "executors/", "SQL/", "StreamingQuery/"]
+    places = [f"{context.uiWebUrl}/{path}" for path in paths]
+    places += [f"{api}/{path}" for path in ("environment", "jobs", "stages", "sql?details=true&length=100000")]
+    queries = json.loads(fetch(places[-1]))
+    assert queries
+    places += [f"{context.uiWebUrl}/SQL/execution/?id={query['id']}" for query in queries[-5:]]
+    streams = re.findall(r"statistics/?\?id=([0-9a-f-]+)", fetch(f"{context.uiWebUrl}/StreamingQuery/"))
+    assert streams
+    places += [f"{context.uiWebUrl}/StreamingQuery/statistics/?id={stream}" for stream in streams]
+    return [fetch(place) for place in places]
+
+
+def fetch(url: str) -> str:
+    # Whatever proxy the environment names is not for loopback.
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(url, timeout=60) as answer:
+        text: str = answer.read().decode()
+        return text
+
+
+def test_a_password_shows_in_no_plan_no_log_and_no_page(q: Queues, client: redis.Redis, tmp_path: Path) -> None:
     client.acl_setuser("spark-reader", enabled=True, passwords=["+hunter2hunter2"], keys=["*"], commands=["+@all"])
     try:
         fill_events(client, q.key("events"), 3)
@@ -190,6 +218,9 @@ def test_a_password_shows_in_no_plan_and_no_event_log(q: Queues, client: redis.R
         assert frame.count() == 3
         jobs = q.spark.createDataFrame([("n", "1")], "name string, payload string")
         jobs.write.format("chasqui").option("url", url).option("queue", q.queue).mode("append").save()
+        following = q.spark.readStream.format("chasqui").option("url", url).option("queue", q.queue).load()
+        run_to_end(following.writeStream.format("noop").option("checkpointLocation", str(tmp_path)))
+        assert "hunter2" not in "".join(shown_in_ui(q.spark))
         plan = frame._jdf.queryExecution().toString() + str(
             frame._jdf.queryExecution().explainString(
                 q.spark._jvm.org.apache.spark.sql.execution.ExplainMode.fromString("extended")
@@ -202,18 +233,3 @@ def test_a_password_shows_in_no_plan_and_no_event_log(q: Queues, client: redis.R
         assert "hunter2" not in text
     finally:
         client.acl_deluser("spark-reader")
-
-
-def test_a_connection_of_airflows_is_found(q: Queues, client: redis.Redis, monkeypatch: pytest.MonkeyPatch) -> None:
-    fill_events(client, q.key("events"), 2)
-    monkeypatch.setenv("AIRFLOW_CONN_JOBS", q.url)
-    from chasqui_engine.spark.source import ChasquiDataSource
-
-    # The environment of Spark's planning processes is fixed when they start, so the driver's half is asked here.
-    source = ChasquiDataSource({"queue": q.queue, "connId": "jobs"})
-    from pyspark.sql.types import StructType
-
-    schema = StructType.fromDDL("job_id string")
-    reader = source.reader(schema)
-    found = [row for part in reader.partitions() for batch in reader.read(part) for row in batch.to_pylist()]
-    assert found == [{"job_id": "j0"}, {"job_id": "j1"}]

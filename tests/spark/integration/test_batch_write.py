@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import os
+import signal
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from chasqui_engine.codec import decode_job
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import redis
     from pyspark.sql import DataFrame
@@ -80,24 +82,62 @@ def test_delays_times_ids_and_retries(q: Queues, client: redis.Redis) -> None:
     assert client.ttl(q.key("dlid:a")) > 0
 
 
-def fails_once(batches: Iterator[Any]) -> Iterator[Any]:
-    from pyspark import TaskContext
+def failing_once(how: str) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    def fail(batches: Iterator[Any]) -> Iterator[Any]:
+        from pyspark import TaskContext
 
-    for number, batch in enumerate(batches):
-        context = TaskContext.get()
-        if number == 3 and context.partitionId() == 1 and context.attemptNumber() == 0:
-            raise RuntimeError("this attempt dies half-way")
-        yield batch
+        for number, batch in enumerate(batches):
+            context = TaskContext.get()
+            if number == 3 and context.partitionId() == 1 and context.attemptNumber() == 0:
+                if how == "killed":
+                    os.kill(os.getpid(), signal.SIGKILL)
+                raise RuntimeError("this attempt dies half-way")
+            yield batch
+
+    return fail
 
 
-def test_a_task_that_is_retried_adds_each_row_once(q: Queues, client: redis.Redis) -> None:
+@pytest.mark.parametrize("how", [pytest.param("raises", marks=pytest.mark.slow), "killed"])
+def test_a_task_that_is_retried_adds_each_row_once(q: Queues, client: redis.Redis, how: str) -> None:
     q.spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "500")
     try:
-        frame = rows(q, 6000).mapInPandas(fails_once, "name string, payload struct<id:bigint,to:string>")
+        frame = rows(q, 6000).mapInArrow(failing_once(how), "name string, payload struct<id:bigint,to:string>")
         q.write(frame, chunkSize=200)
     finally:
         q.spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
     assert sorted(payload["id"] for payload in payloads(client, q)) == list(range(6000))
+
+
+def test_how_long_marks_and_ids_stay_is_the_users_to_say(q: Queues, client: redis.Redis) -> None:
+    q.write(rows(q, 2), writeId="w", fenceTtlSeconds=500)
+    (mark,) = client.keys(q.key("bulk:*"))
+    assert 0 < client.ttl(mark) <= 500
+    frame = rows(q, 350, 1).withColumn("id", F.col("payload.id").cast("string")).withColumn("delay_ms", F.lit(60_000))
+    q.write(frame, dedupTtlSeconds=400, eventsMaxLen=1)
+    assert 60 < client.ttl(q.key("dlid:0")) <= 60 + 400, "for so long after it is due"
+    assert client.xlen(q.key("events")) < 350, "trimmed, as far as whole nodes of the stream allow"
+    with pytest.raises(Exception, match="is over maxDelaySeconds=10"):
+        q.write(frame, maxDelaySeconds=10)
+
+
+def test_payloads_as_they_are_and_backoffs_of_a_jobs_own(q: Queues, client: redis.Redis) -> None:
+    text = q.spark.createDataFrame([("n", "plain words")], "name string, payload string")
+    q.write(text, payloadFormat="text")
+    q.write(text.withColumn("payload", F.encode("payload", "utf-8")), payloadFormat="bytes")
+    backoff = {
+        "attempts": F.lit(4),
+        "backoff_kind": F.lit("exponential"),
+        "backoff_delay_ms": F.lit(100),
+        "backoff_max_delay_ms": F.lit(5000),
+        "backoff_multiplier": F.lit(3.0),
+        "backoff_jitter_ms": F.lit(7),
+    }
+    q.write(rows(q, 1).withColumns(backoff))
+    assert payloads(client, q) == ["plain words", b"plain words", {"id": 0, "to": "x"}]
+    last = q.read("jobs").orderBy(F.desc("entry_id")).first()
+    columns = ("max_attempts", "backoff_kind", "backoff_delay_ms", "backoff_max_delay_ms", "backoff_multiplier")
+    assert [last[column] for column in columns] == [4, "exponential", 100, 5000, 3.0]
+    assert last.backoff_jitter_ms == 7
 
 
 def test_a_write_with_a_name_of_its_own_can_be_run_again(q: Queues, client: redis.Redis) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
+from tests.spark.integration.conftest import Queues, run_to_end
 from tests.spark.integration.test_batch_read import fill_events
 from tests.spark.integration.test_batch_write import payloads
 
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 
     import redis
     from pyspark.sql import DataFrame
-
-    from tests.spark.integration.conftest import Queues
 
 
 class Sink:
@@ -34,9 +33,7 @@ class Sink:
                 raise RuntimeError("dies before this batch is committed")
             self.batches[number] = found
 
-        writer = frame.writeStream.foreachBatch(keep).option("checkpointLocation", self.checkpoint)
-        query = writer.trigger(availableNow=True).start()
-        query.awaitTermination(120)
+        run_to_end(frame.writeStream.foreachBatch(keep).option("checkpointLocation", self.checkpoint))
         return [row for number in sorted(self.batches) for row in self.batches[number]]
 
 
@@ -81,7 +78,10 @@ def test_a_batch_that_was_not_committed_is_read_again_the_same(q: Queues, client
     assert len(sink.batches[1]) == 150
 
 
-@pytest.mark.parametrize("start", ["earliest", "latest", "id", "json", "timestamp"])
+@pytest.mark.parametrize(
+    "start",
+    ["latest", "timestamp", *(pytest.param(start, marks=pytest.mark.slow) for start in ("earliest", "id", "json"))],
+)
 def test_where_a_query_begins(q: Queues, client: redis.Redis, tmp_path: Path, start: str) -> None:
     for n in range(10):
         client.xadd(q.key("events"), {"e": "active", "id": f"j{n}", "ts": n}, id=f"{1000 + n}-5")
@@ -148,8 +148,7 @@ def start_write(q: Queues, target: str, tmp_path: Path, **options: Any) -> None:
         )
     jobs = frame.select(F.lit("follow").alias("name"), F.struct("job_id").alias("payload"))
     writer = jobs.writeStream.format("chasqui").option("url", q.url).option("queue", target).option("chunkSize", "10")
-    query = writer.option("checkpointLocation", str(tmp_path / "out")).trigger(availableNow=True).start()
-    query.awaitTermination(120)
+    run_to_end(writer.option("checkpointLocation", str(tmp_path / "out")))
 
 
 def test_a_stream_restarted_from_its_checkpoint_adds_each_row_once(
@@ -159,8 +158,6 @@ def test_a_stream_restarted_from_its_checkpoint_adds_each_row_once(
     target = f"{q.queue}-out"
     with pytest.raises(Exception, match="half-way"):
         start_write(q, target, tmp_path, fails=True)
-    from tests.spark.integration.conftest import Queues
-
     out = Queues(q.spark, q.url, target)
     partly = client.xlen(out.key("stream"))
     assert 100 < partly < 250

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
+from chasqui_engine import connections
+from chasqui_engine.connections import url_of_connection
 from chasqui_engine.errors import ConfigError
+from chasqui_engine.spark.connections import connection_url
 from chasqui_engine.spark.fence import check_write_id, chunk_name, digest, stream_write_id
 from chasqui_engine.spark.fetch import Place
 from chasqui_engine.spark.jobs import as_json, json_of
-from chasqui_engine.spark.options import connection_url, read_options, url_of_connection, write_options
+from chasqui_engine.spark.options import read_options, write_options
 from chasqui_engine.spark.schemas import COLUMNS, arrow_schema, ddl
 from chasqui_engine.spark.write_schema import check_schema
 
@@ -83,14 +87,30 @@ def test_the_url_never_shows() -> None:
 
 
 def test_connections_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "entry_points", lambda group: [])
     monkeypatch.setenv("AIRFLOW_CONN_MY_QUEUE", "redis://u:p%40@h:7/2")
     assert connection_url({"connId": "my_queue"}) == "redis://u:p%40@h:7/2"
     with pytest.raises(ConfigError, match="not both"):
         connection_url({"connId": "my_queue", "url": "redis://h"})
     with pytest.raises(ConfigError, match="AIRFLOW_CONN_NOBODY"):
         connection_url({"connId": "nobody"})
+    monkeypatch.setenv("AIRFLOW_CONN_WATCHED", '{"host": "h", "extra": {"sentinel": "mymaster"}}')
+    with pytest.raises(ConfigError, match="AIRFLOW_CONN_WATCHED has extras"):
+        connection_url({"connId": "watched"})
     monkeypatch.setenv("CHASQUI_REDIS_URL", "redis://from-env:1/0")
     assert connection_url({}) == "redis://from-env:1/0"
+
+
+@pytest.mark.parametrize("stored", [None, "chasqui://h?sentinel=mymaster", '{"extra": "{\\"cluster\\": true}"}'])
+def test_what_the_environment_does_not_say_is_looked_up(monkeypatch: pytest.MonkeyPatch, stored: str | None) -> None:
+    class Point:
+        def load(self) -> Any:
+            return lambda conn_id: f"redis://found/{conn_id}"
+
+    monkeypatch.setattr(connections, "entry_points", lambda group: [Point()] if group == "chasqui.connections" else [])
+    if stored is not None:
+        monkeypatch.setenv("AIRFLOW_CONN_KEPT", stored)
+    assert connection_url({"connId": "kept"}) == "redis://found/kept"
 
 
 @pytest.mark.parametrize(
@@ -100,6 +120,11 @@ def test_connections_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) 
         ('{"conn_type": "redis", "host": "h", "port": 7, "login": "u", "password": "a/b"}', "redis://u:a%2Fb@h:7/0"),
         ('{"conn_type": "redis", "host": "h", "extra": {"ssl": true, "db": 3}}', "rediss://h:6379/3"),
         ('{"conn_type": "chasqui", "extra": "{\\"url\\": \\"unix:///s\\"}"}', "unix:///s"),
+        ("chasqui://?url=unix%3A%2F%2F%2Fs", "unix:///s"),
+        (
+            '{"host": "h", "extra": {"tls": true, "ssl_ca_certs": "/ca", "queue_name": "q"}}',
+            "rediss://h:6379/0?ssl_ca_certs=%2Fca",
+        ),
     ],
 )
 def test_a_connection_as_airflow_keeps_it_becomes_a_url(stored: str, url: str) -> None:

@@ -65,7 +65,7 @@ def summary(name: str = "emails", **changes: Any) -> dict[str, Any]:
         "breaches_in_all": 1,
         **changes,
     }
-    return {"window_s": 300, "queues": {name: queue}, "breaches": queue["breaches_in_all"]}
+    return {"window_s": 300, "queues": {name: queue}, "breaches": queue["breaches_in_all"], "slos": 1}
 
 
 def parsed(html: str) -> str:
@@ -91,8 +91,21 @@ def test_names_cannot_put_html_into_the_page() -> None:
 
 
 def test_an_empty_page_says_so() -> None:
-    assert "No events yet" in parsed(page({"window_s": 300, "queues": {}, "breaches": 0}))
-    assert "every SLO kept" in page({"window_s": 300, "queues": {}, "breaches": 0})
+    empty: dict[str, Any] = {"window_s": 300, "queues": {}, "breaches": 0}
+    assert "No events yet" in parsed(page({**empty, "slos": 0}))
+    assert "no SLO was given" in page({**empty, "slos": 0})
+    assert "every SLO kept" in page({**empty, "slos": 2})
+
+
+def test_times_are_as_exact_as_the_windows() -> None:
+    windows = [window("2026-11-16T09:00:58Z"), window("2026-11-16T09:01:00Z")]
+    short = {**summary(windows=windows), "window_s": 2}
+    text = parsed(page(short))
+    assert "2026-11-16 09:00:58 to 09:01:00 UTC, in windows of 2 s" in text
+    days = summary(windows=[window("2026-11-16T09:00:00Z"), window("2026-11-17T10:00:00Z")])
+    text = parsed(page(days))
+    assert "2026-11-16 09:00 to 2026-11-17 10:00 UTC" in text
+    assert "11-17 10:00" in text
 
 
 def test_gaps_break_the_line() -> None:

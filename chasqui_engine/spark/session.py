@@ -1,0 +1,58 @@
+"""The Spark session that a command of ours makes for itself, when nobody hands it one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_QUICK = {
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.default.parallelism": "2",
+    "spark.sql.adaptive.enabled": "false",
+    # A few thousand rows are read faster than code for them is compiled.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # Nor does a Java that lives for a minute earn back what its second compiler costs.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
+"""For small data: Spark spends its time on the rows, not on itself."""
+
+
+def session(
+    master: str | None = None, *, quick: bool = False, settings: Mapping[str, str] | None = None
+) -> SparkSession:
+    """A session on this machine, unless told otherwise or started by spark-submit. `quick`: for small data."""
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName("chasqui-pipeline").config("spark.ui.showConsoleProgress", "false")
+    if master is None and "SPARK_ENV_LOADED" not in os.environ:
+        master = "local[*]"
+        builder = builder.config("spark.log.level", "ERROR")
+        builder = builder.config("spark.sql.shuffle.partitions", str(2 * (os.cpu_count() or 2)))
+    if master is not None:
+        if master.startswith("local"):
+            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        builder = builder.master(master)
+    for name, value in {**(_QUICK if quick else {}), **(settings or {})}.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def what_is_missing() -> str | None:
+    """What keeps Spark from running here, with the way to mend it; None if nothing does."""
+    if find_spec("pyspark") is None:
+        return "PySpark is not installed: pip install 'chasqui[spark]'"
+    home = os.environ.get("JAVA_HOME")
+    java = os.path.join(home, "bin", "java") if home else shutil.which("java")
+    if java is None or not os.access(java, os.X_OK):
+        return "Spark needs Java 17: install a JDK, or set JAVA_HOME to one"
+    return None

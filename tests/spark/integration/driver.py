@@ -1,0 +1,63 @@
+"""Spark programs that tests run in processes of their own: python -m tests.spark.integration.driver <name> <JSON>."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import redis
+from pyspark import TaskContext
+from pyspark.sql import functions as F  # noqa: N812
+
+from chasqui_engine.spark.session import session
+from tests.spark.integration.conftest import run_to_end
+
+SETTINGS = {"spark.log.level": "ERROR", "spark.sql.execution.arrow.maxRecordsPerBatch": "100"}
+_STUCK_S = 300
+
+
+def follow(url: str, queue: str, target: str, checkpoint: str, rate: int) -> None:
+    """A stream of events, each made a job of another queue, at most so many a second."""
+    spark = session("local[2]", quick=True, settings=SETTINGS)
+    frame = spark.readStream.format("chasqui").options(url=url, queue=queue, maxRowsPerTrigger="400").load()
+    jobs = frame.select(F.lit("follow").alias("name"), F.struct("job_id").alias("payload"))
+    sink = jobs.writeStream.format("chasqui").options(url=url, queue=target, chunkSize="20", maxRowsPerSecond=str(rate))
+    run_to_end(sink.option("checkpointLocation", checkpoint))
+    spark.stop()
+
+
+def speculate(master: str, url: str, queue: str, rows: int, partitions: int) -> None:
+    """A write of which one task's first attempt stops half-way, for longer than Spark has patience."""
+    patience = {
+        "spark.speculation": "true",
+        "spark.speculation.interval": "100ms",
+        "spark.speculation.multiplier": "1.1",
+        "spark.speculation.quantile": "0.25",
+        "spark.speculation.minTaskRuntime": "100ms",
+        "spark.executor.memory": "512m",
+        "spark.driver.host": "127.0.0.1",
+    }
+    spark = session(master, quick=True, settings={**SETTINGS, **patience})
+
+    def slow_once(batches: Iterator[Any]) -> Iterator[Any]:
+        context = TaskContext.get()
+        partition, attempt = context.partitionId(), context.attemptNumber()
+        with redis.Redis.from_url(url) as client:
+            for number, batch in enumerate(batches):
+                if partition == 1 and attempt == 0 and number == 2:
+                    client.rpush(f"{queue}:slow", "first")
+                    time.sleep(_STUCK_S)
+                yield batch
+            client.rpush(f"{queue}:done", f"{partition}.{attempt}")
+
+    frame = spark.range(0, rows, 1, partitions).select(F.lit("n").alias("name"), F.struct("id").alias("payload"))
+    frame = frame.mapInArrow(slow_once, frame.schema)
+    frame.write.format("chasqui").options(url=url, queue=queue, chunkSize="50").mode("append").save()
+    spark.stop()
+
+
+if __name__ == "__main__":
+    {"follow": follow, "speculate": speculate}[sys.argv[1]](**json.loads(sys.argv[2]))
