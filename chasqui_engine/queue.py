@@ -33,6 +33,7 @@ from chasqui_engine.repeat import RepeatableMeta, RepeatableSpec
 from chasqui_engine.repeatables import encode_checked
 from chasqui_engine.snapshot import JobInfo, QueueCounts
 
+_NAMES_REMEMBERED = 100
 _NAME_AND_DATA = frozenset({"name", "data"})
 _BULK_OPTIONS = _NAME_AND_DATA | {"delay_ms", "delay", "attempts", "backoff", "job_id", "repeat", "missed_fires"}
 
@@ -70,6 +71,7 @@ class Queue:
         self._fetch = credential_provider
         # A connection belongs to its event loop; a program that runs several in turn has one for each.
         self._producers: dict[asyncio.AbstractEventLoop, asyncio.Task[Producer]] = {}
+        self._plain: dict[str, AddOptions] = {}
         self._closed = False
 
     @property
@@ -105,8 +107,11 @@ class Queue:
             return await self.upsert_repeatable_job(name, data, repeat=repeat, missed_fires=missed_fires)
         if missed_fires is not None:
             raise ConfigError("missed_fires goes with repeat=RepeatPattern.cron(…) or .every(…)")
-        options = AddOptions(id=job_id, retry=as_retry(attempts, backoff), name=name)
-        moment = as_moment(delay_ms, delay)
+        if job_id is None and attempts is None and backoff is None:
+            options = self._named(name)
+        else:
+            options = AddOptions(id=job_id, retry=as_retry(attempts, backoff), name=name)
+        moment = None if delay_ms is None and delay is None else as_moment(delay_ms, delay)
         producer = await self._producer()
         created_at_ms = now_ms()
         if moment is None:
@@ -268,6 +273,15 @@ class Queue:
 
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
+
+    def _named(self, name: str) -> AddOptions:
+        """Options that say nothing but a name; most jobs share a few of them, which are checked once."""
+        options = self._plain.get(name)
+        if options is None:
+            options = AddOptions(name=name)
+            if len(self._plain) < _NAMES_REMEMBERED:
+                self._plain[name] = options
+        return options
 
     async def _producer(self) -> Producer:
         if self._closed:

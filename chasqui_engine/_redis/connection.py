@@ -253,7 +253,7 @@ class Link:
                     f"lost the connection to {self._endpoint.address} again and again: {lost}"
                 )
             else:
-                refusal = _refusal(replies)
+                refusal = _refusal(replies) if count > 1 or type(replies[0]) is ReplyError else None
                 if refusal is None:
                     return replies
                 problem = CommandError(refusal)

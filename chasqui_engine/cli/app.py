@@ -128,6 +128,8 @@ def _usage_error(err: Exception, args: Sequence[str]) -> int:
     context = getattr(err, "ctx", None)
     command = context.command_path if context is not None else PROGRAM
     message = err.format_message().rstrip(".") if hasattr(err, "format_message") else str(err)
+    if not message:
+        return 2  # a group without a command: its help was shown
     return report(Failure(message, "CMQ-004", f"see {command} --help", 2), args)
 
 

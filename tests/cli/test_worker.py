@@ -187,11 +187,12 @@ def test_a_handler_that_is_not_there(valkey_url: str, folder: Path, target: str,
 
 
 def test_a_worker_starts_without_what_it_does_not_need(valkey_url: str, folder: Path) -> None:
-    """Rich alone would take a tenth of a second."""
+    """Rich alone would take a tenth of a second, pydantic half a second."""
     code = (
         "import sys, chasqui_engine.cli.app as app, chasqui_engine.cli.worker_run, typer.main;"
         "typer.main.get_command(app.build('worker'));"
-        "print([name for name in ('rich', 'pyarrow', 'chasqui_engine.cli.bulk_command') if name in sys.modules])"
+        "dear = ('rich', 'pydantic', 'pyarrow', 'chasqui_engine.cli.bulk_command');"
+        "print([name for name in dear if name in sys.modules])"
     )
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -202,6 +203,15 @@ def test_a_worker_starts_without_what_it_does_not_need(valkey_url: str, folder: 
         check=True,
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_a_group_alone_shows_its_help(valkey_url: str) -> None:
+    done = subprocess.run(
+        [*COMMAND, "dlq"], check=False, env=environment(valkey_url), capture_output=True, text=True, timeout=30
+    )
+    assert done.returncode == 2
+    assert "replay" in done.stdout + done.stderr
+    assert "error:" not in done.stderr
 
 
 def test_the_shell_completes_commands(valkey_url: str) -> None:
