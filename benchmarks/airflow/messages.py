@@ -20,8 +20,9 @@ from chasqui_provider.triggers.chasqui import ChasquiMessageTrigger
 
 trigger = ChasquiMessageTrigger("{QUEUE}", batch_size=@BATCH@, linger=0.2, max_in_flight=@IN_FLIGHT@)
 watchers = [AssetWatcher(name="bench", trigger=trigger)]
-# Nobody is scheduled on it: what is measured is the way into the database.
-with DAG("bench", schedule=[queue_asset("{QUEUE}", watchers=watchers)], is_paused_upon_creation=True):
+# One run at a time, which does nothing: what is measured is the way into the database.
+schedule = [queue_asset("{QUEUE}", watchers=watchers)]
+with DAG("bench", schedule=schedule, is_paused_upon_creation=False, max_active_runs=1):
     @task
     def nothing(): ...
     nothing()

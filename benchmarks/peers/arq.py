@@ -27,7 +27,7 @@ class Contestant(Peer):
         "add-with-options-bulk": _NO_BULK,
         "work-events": "no events",
     }
-    most_jobs: ClassVar = {"*": 3_000, "latency": 20, "memory-delayed": 20_000, "retry": 1_000}
+    most_jobs: ClassVar = {"*": 1_500, "latency": 20, "memory-delayed": 20_000, "retry": 1_000}
     waiting_keys = (QUEUE,)
 
     async def open(self) -> None:

@@ -23,7 +23,7 @@ class Contestant(Peer):
         "results": "its Python package cannot wait for a result",
     }
     most_jobs: ClassVar = {
-        "*": 5_000,
+        "*": 2_000,
         "add-bulk-50": 20_000,
         "add-bulk-1000": 20_000,
         "latency": 1_000,

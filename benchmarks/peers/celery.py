@@ -23,7 +23,7 @@ class Contestant(Peer):
         "add-delayed-bulk": _NO_BULK,
         "add-with-options-bulk": _NO_BULK,
     }
-    most_jobs: ClassVar = {"*": 3_000, "latency": 500, "memory-delayed": 20_000, "retry": 1_000}
+    most_jobs: ClassVar = {"*": 1_500, "latency": 500, "memory-delayed": 20_000, "retry": 1_000}
     waiting_keys = (QUEUE,)
 
     def __init__(self, *args: Any) -> None:

@@ -39,7 +39,7 @@ class Contestant(Peer):
         "work-events": "no events",
     }
     most_jobs: ClassVar = {
-        "*": 1_000,
+        "*": 500,
         "add-bulk-50": 20_000,
         "add-bulk-1000": 20_000,
         "latency": 500,

@@ -25,7 +25,7 @@ class Contestant(Peer):
         "add-with-options-bulk": _NO_BULK,
         "work-events": "no events",
     }
-    most_jobs: ClassVar = {"*": 5_000, "latency": 1_000, "memory-delayed": 20_000, "retry": 1_000}
+    most_jobs: ClassVar = {"*": 2_000, "latency": 1_000, "memory-delayed": 20_000, "retry": 1_000}
     waiting_keys = (f"saq:{QUEUE}:incomplete",)
 
     async def open(self) -> None:

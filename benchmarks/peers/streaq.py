@@ -22,7 +22,7 @@ class Contestant(Peer):
         "work-events": "no events",
     }
     most_jobs: ClassVar = {
-        "*": 5_000,
+        "*": 2_000,
         "add-bulk-50": 20_000,
         "add-bulk-1000": 20_000,
         "latency": 1_000,

@@ -30,7 +30,7 @@ class Contestant(Peer):
         "delayed-e2e": _NO_DELAYS,
         "memory-delayed": _NO_DELAYS,
     }
-    most_jobs: ClassVar = {"*": 5_000, "latency": 1_000, "retry": 2_000}
+    most_jobs: ClassVar = {"*": 2_000, "latency": 1_000, "retry": 2_000}
     waiting_keys = (QUEUE,)
     removes_finished = False
 
