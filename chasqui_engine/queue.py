@@ -154,8 +154,7 @@ class Queue:
         if not jobs:
             return []
         once = [item for item in jobs if item.get("repeat") is None]
-        plain: dict[str, AddOptions] = {}
-        additions = [_bulk_addition(item, plain) for item in once]
+        additions = [self._bulk_addition(item) for item in once]
         specs = iter([_bulk_spec(item) for item in jobs if item.get("repeat") is not None])
         producer = await self._producer()
         created_at_ms = now_ms()
@@ -276,12 +275,22 @@ class Queue:
 
     def _named(self, name: str) -> AddOptions:
         """Options that say nothing but a name; most jobs share a few of them, which are checked once."""
-        options = self._plain.get(name)
+        # What is no text may have no hash; AddOptions says what is wrong with it.
+        options = self._plain.get(name) if type(name) is str else None
         if options is None:
             options = AddOptions(name=name)
             if len(self._plain) < _NAMES_REMEMBERED:
                 self._plain[name] = options
         return options
+
+    def _bulk_addition(self, item: Mapping[str, Any]) -> Addition:
+        if item.keys() == _NAME_AND_DATA:
+            return item["data"], self._named(item["name"] or "")
+        _check_bulk_fields(item)
+        if item.get("missed_fires") is not None:
+            raise ConfigError("missed_fires goes with repeat=RepeatPattern.cron(…) or .every(…)")
+        retry = as_retry(item.get("attempts"), item.get("backoff"))
+        return item["data"], AddOptions(id=item.get("job_id"), retry=retry, name=item.get("name") or "")
 
     async def _producer(self) -> Producer:
         if self._closed:
@@ -294,21 +303,6 @@ class Queue:
             connecting = Producer.connect(self._url, self._config, credential_provider=self._fetch)
             opening = self._producers[loop] = asyncio.create_task(connecting)
         return opening.result() if opening.done() else await asyncio.shield(opening)
-
-
-def _bulk_addition(item: Mapping[str, Any], plain: dict[str, AddOptions]) -> Addition:
-    """Payload and options of one item; `plain` remembers the options of those that have nothing but a name."""
-    if item.keys() == _NAME_AND_DATA:
-        name = item["name"] or ""
-        options = plain.get(name)
-        if options is None:
-            options = plain[name] = AddOptions(name=name)
-        return item["data"], options
-    _check_bulk_fields(item)
-    if item.get("missed_fires") is not None:
-        raise ConfigError("missed_fires goes with repeat=RepeatPattern.cron(…) or .every(…)")
-    retry = as_retry(item.get("attempts"), item.get("backoff"))
-    return item["data"], AddOptions(id=item.get("job_id"), retry=retry, name=item.get("name") or "")
 
 
 def _bulk_spec(item: Mapping[str, Any]) -> RepeatableSpec:

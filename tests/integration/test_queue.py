@@ -230,3 +230,12 @@ def test_a_setting_out_of_range_is_named(options: dict[str, Any], field: str) ->
 def test_a_name_that_cannot_be_a_queues_is_refused(name: Any) -> None:
     with pytest.raises(ConfigError, match="queue_name"):
         Queue(name)
+
+
+@pytest.mark.parametrize("name", [[], {}, 7, None, b"n"])
+async def test_a_name_that_is_no_text_is_refused_by_name(queue: Queue, name: Any) -> None:
+    with pytest.raises(ConfigError, match="name must be a string"):
+        await queue.add(name, 1)
+    with pytest.raises(ConfigError, match="name must be a string"):
+        await queue.add_bulk([{"name": name or [1], "data": 1}])
+    assert (await queue.counts()).waiting == 0
