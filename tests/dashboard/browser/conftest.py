@@ -59,10 +59,20 @@ class Tab:
         self.page = page
         self.url = url
         self.problems: list[str] = []
+        self._statuses: set[int] = set()
         page.set_default_timeout(PATIENCE_MS)
         page.on("pageerror", lambda error: self.problems.append(f"error: {error}"))
         page.on("dialog", self._dialog)
         page.on("console", lambda said: said.type == "error" and self.problems.append(f"console: {said.text}"))
+
+    def expects(self, *statuses: int) -> None:
+        """The browser notes each refused request, at once or a while later: these are part of the test."""
+        self._statuses.update(statuses)
+
+    def unexpected(self) -> list[str]:
+        """What went wrong and was no part of the test."""
+        forgiven = [f"a status of {status} " for status in self._statuses]
+        return [problem for problem in self.problems if not any(words in problem for words in forgiven)]
 
     def _dialog(self, dialog: Any) -> None:
         self.problems.append(f"dialog: {dialog.message}")
@@ -102,7 +112,7 @@ def open_tab(browser: Browser, valkey_url: str) -> Iterator[Callable[..., Tab]]:
             context.close()
         for served in serveds:
             served.__exit__()
-    assert [problem for tab in tabs for problem in tab.problems] == []
+    assert [problem for tab in tabs for problem in tab.unexpected()] == []
 
 
 @pytest.fixture
