@@ -1,68 +1,143 @@
-"""Chasqui: a job queue on Redis Streams and MessagePack, sharing its queues with ChasquiMQ."""
+"""Chasqui: a job queue on Redis Streams and MessagePack, sharing its queues with ChasquiMQ.
+
+A name is imported from its module when it is first asked for: a command or a worker starts with what it uses.
+"""
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError
-from importlib.metadata import version as _installed_version
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from chasqui_engine.backoff import BackoffKind, BackoffSpec, RetryConfig
-from chasqui_engine.config import ConsumerConfig, ProducerConfig, PromoterConfig, SchedulerConfig
-from chasqui_engine.consumer import Consumer, Handler
-from chasqui_engine.delayed import DelayedJob
-from chasqui_engine.errors import (
-    ChasquiError,
-    ConfigError,
-    DecodeError,
-    EncodeError,
-    HandlerError,
-    JobFailedError,
-    JobTimeoutError,
-    NotSupportedError,
-    QueueFullError,
-    RedisError,
-    ResultUnavailableError,
-    ShutdownError,
-    UnrecoverableError,
-)
-from chasqui_engine.events import QueueEvent, QueueEvents
-from chasqui_engine.health import QueueHealth
-from chasqui_engine.job import AddOptions, DlqEntry, DlqReason, Job, JobId, JobRetryOverride
-from chasqui_engine.metrics import InMemorySink, OtelSink, PrometheusSink
-from chasqui_engine.producer import Producer
-from chasqui_engine.promoter import Promoter
-from chasqui_engine.queue import Queue
-from chasqui_engine.registry import HandlerRegistry, handler
-from chasqui_engine.repeat import (
-    FirePlan,
-    MissedFiresPolicy,
-    RepeatableMeta,
-    RepeatableSpec,
-    RepeatPattern,
-    first_fire_ms,
-    plan_fires,
-)
-from chasqui_engine.scheduler import Scheduler
-from chasqui_engine.sink import (
-    DlqRouted,
-    JobOutcome,
-    JobOutcomeKind,
-    LockOutcome,
-    MetricsSink,
-    NoopSink,
-    PromoterTick,
-    ReaderBatch,
-    RetryScheduled,
-    noop_sink,
-)
-from chasqui_engine.snapshot import ConsumerInfo, JobInfo, JobState, QueueCounts, QueueSnapshot, Throughput
-from chasqui_engine.sync import SyncQueue
-from chasqui_engine.worker import Worker
+if TYPE_CHECKING:
+    from chasqui_engine.backoff import BackoffKind, BackoffSpec, RetryConfig
+    from chasqui_engine.config import ConsumerConfig, ProducerConfig, PromoterConfig, SchedulerConfig
+    from chasqui_engine.consumer import Consumer, Handler
+    from chasqui_engine.delayed import DelayedJob
+    from chasqui_engine.errors import (
+        ChasquiError,
+        ConfigError,
+        DecodeError,
+        EncodeError,
+        HandlerError,
+        JobFailedError,
+        JobTimeoutError,
+        NotSupportedError,
+        QueueFullError,
+        RedisError,
+        ResultUnavailableError,
+        ShutdownError,
+        UnrecoverableError,
+    )
+    from chasqui_engine.events import QueueEvent, QueueEvents
+    from chasqui_engine.health import QueueHealth
+    from chasqui_engine.job import AddOptions, DlqEntry, DlqReason, Job, JobId, JobRetryOverride
+    from chasqui_engine.metrics import InMemorySink, OtelSink, PrometheusSink
+    from chasqui_engine.producer import Producer
+    from chasqui_engine.promoter import Promoter
+    from chasqui_engine.queue import Queue
+    from chasqui_engine.registry import HandlerRegistry, handler
+    from chasqui_engine.repeat import (
+        FirePlan,
+        MissedFiresPolicy,
+        RepeatableMeta,
+        RepeatableSpec,
+        RepeatPattern,
+        first_fire_ms,
+        plan_fires,
+    )
+    from chasqui_engine.scheduler import Scheduler
+    from chasqui_engine.sink import (
+        DlqRouted,
+        JobOutcome,
+        JobOutcomeKind,
+        LockOutcome,
+        MetricsSink,
+        NoopSink,
+        PromoterTick,
+        ReaderBatch,
+        RetryScheduled,
+        noop_sink,
+    )
+    from chasqui_engine.snapshot import ConsumerInfo, JobInfo, JobState, QueueCounts, QueueSnapshot, Throughput
+    from chasqui_engine.sync import SyncQueue
+    from chasqui_engine.worker import Worker
+
+_HOMES = {
+    "backoff": ("BackoffKind", "BackoffSpec", "RetryConfig"),
+    "config": ("ConsumerConfig", "ProducerConfig", "PromoterConfig", "SchedulerConfig"),
+    "consumer": ("Consumer", "Handler"),
+    "delayed": ("DelayedJob",),
+    "errors": (
+        "ChasquiError",
+        "ConfigError",
+        "DecodeError",
+        "EncodeError",
+        "HandlerError",
+        "JobFailedError",
+        "JobTimeoutError",
+        "NotSupportedError",
+        "QueueFullError",
+        "RedisError",
+        "ResultUnavailableError",
+        "ShutdownError",
+        "UnrecoverableError",
+    ),
+    "events": ("QueueEvent", "QueueEvents"),
+    "health": ("QueueHealth",),
+    "job": ("AddOptions", "DlqEntry", "DlqReason", "Job", "JobId", "JobRetryOverride"),
+    "metrics": ("InMemorySink", "OtelSink", "PrometheusSink"),
+    "producer": ("Producer",),
+    "promoter": ("Promoter",),
+    "queue": ("Queue",),
+    "registry": ("HandlerRegistry", "handler"),
+    "repeat": (
+        "FirePlan",
+        "MissedFiresPolicy",
+        "RepeatableMeta",
+        "RepeatableSpec",
+        "RepeatPattern",
+        "first_fire_ms",
+        "plan_fires",
+    ),
+    "scheduler": ("Scheduler",),
+    "sink": (
+        "DlqRouted",
+        "JobOutcome",
+        "JobOutcomeKind",
+        "LockOutcome",
+        "MetricsSink",
+        "NoopSink",
+        "PromoterTick",
+        "ReaderBatch",
+        "RetryScheduled",
+        "noop_sink",
+    ),
+    "snapshot": ("ConsumerInfo", "JobInfo", "JobState", "QueueCounts", "QueueSnapshot", "Throughput"),
+    "sync": ("SyncQueue",),
+    "worker": ("Worker",),
+}
+_MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+    globals()[name] = value  # asked once
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
 
 
 def version() -> str:
     """The version of this package."""
+    from importlib.metadata import PackageNotFoundError
+    from importlib.metadata import version as installed_version
+
     try:
-        return _installed_version("chasqui")
+        return installed_version("chasqui")
     except PackageNotFoundError:  # run from a source tree that was never installed
         return "0+unknown"
 

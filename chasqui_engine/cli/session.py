@@ -25,10 +25,11 @@ from chasqui_engine.errors import (
     RedisError,
     ResultUnavailableError,
 )
-from chasqui_engine.producer import Producer
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from chasqui_engine.producer import Producer
 
 FAILED, USAGE, NOT_THERE, NO_SERVER, OUT_OF_TIME, INTERRUPTED = 1, 2, 3, 4, 124, 130
 """Exit codes."""
@@ -98,6 +99,8 @@ class Session:
     @contextlib.asynccontextmanager
     async def producer(self, queue: str, **settings: Any) -> AsyncIterator[Producer]:
         """The queue, for the time of the block."""
+        from chasqui_engine.producer import Producer
+
         producer = await Producer.connect(self.url, ProducerConfig(queue_name=queue, **settings))
         async with producer:
             yield producer

@@ -16,9 +16,7 @@ from chasqui_engine.cli.live import LiveLine, Rate, Tally, worker_line
 from chasqui_engine.cli.loading import load_handler
 from chasqui_engine.cli.session import INTERRUPTED, Session, print_json
 from chasqui_engine.clock import monotonic
-from chasqui_engine.config import ProducerConfig
 from chasqui_engine.errors import ChasquiError, ConfigError
-from chasqui_engine.producer import Producer
 from chasqui_engine.sink import MetricsSink
 from chasqui_engine.supervise import cancel_and_wait
 from chasqui_engine.worker import Worker
@@ -125,6 +123,10 @@ def _say(session: Session, line: LiveLine, what: str, plan: Plan, facts: dict[st
 async def _draw(session: Session, plan: Plan, tally: Tally, line: LiveLine) -> None:
     if not line.shown:
         return
+    # By now the worker is on its way; without a terminal none of this is needed.
+    from chasqui_engine.config import ProducerConfig
+    from chasqui_engine.producer import Producer
+
     rate, started, stands = Rate(), monotonic(), "connecting"
     producer: Producer | None = None
     try:

@@ -5,7 +5,11 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+import subprocess
+import sys
 from importlib.metadata import version as installed_version
+
+import pytest
 
 import chasqui_engine
 
@@ -91,11 +95,27 @@ def test_every_name_is_there() -> None:
         assert getattr(chasqui_engine, name) is not None
 
 
-def test_nothing_else_is_defined_beside_them() -> None:
-    """The module holds imports, `version` and `__all__`, nothing else."""
+def test_type_checkers_see_the_same_names_in_the_same_modules() -> None:
     tree = ast.parse(inspect.getsource(chasqui_engine))
-    own = [node for node in tree.body if not isinstance(node, ast.Import | ast.ImportFrom | ast.Expr)]
-    assert [type(node) for node in own] == [ast.FunctionDef, ast.Assign]
+    seen = next(node for node in tree.body if isinstance(node, ast.If))
+    told = {
+        node.module.removeprefix("chasqui_engine."): tuple(alias.name for alias in node.names)
+        for node in seen.body
+        if isinstance(node, ast.ImportFrom) and node.module
+    }
+    assert told == chasqui_engine._HOMES
+    assert sorted([*chasqui_engine._MODULE_OF, "version"]) == NAMES
+
+
+def test_importing_the_package_imports_nothing_of_it_yet() -> None:
+    theirs = "name.startswith(('chasqui_engine.', 'redis'))"
+    code = f"import sys, chasqui_engine; print([name for name in sys.modules if {theirs}])"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
+
+
+def test_a_name_that_is_not_there() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'Quue'"):
+        chasqui_engine.Quue  # noqa: B018
 
 
 def test_every_name_is_documented() -> None:
