@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from chasqui_engine._redis import adding, records
@@ -55,9 +55,16 @@ class Enqueuer:
 
     async def now(self, additions: Sequence[Addition], created_at_ms: int | None = None) -> list[JobId]:
         """Adds jobs to the stream. What cannot be encoded is found before anything is written."""
+        ids, writing = self.begin_now(additions, created_at_ms)
+        await writing
+        return ids
+
+    def begin_now(
+        self, additions: Sequence[Addition], created_at_ms: int | None = None
+    ) -> tuple[list[JobId], Coroutine[Any, Any, None]]:
+        """`now` in two steps: the ids of what is encoded, and what writes it."""
         jobs = self._encode(additions, created_at_ms)
-        await self._write_now(jobs)
-        return [job[0] for job in jobs]
+        return [job[0] for job in jobs], self._write_now(jobs)
 
     async def one_now(self, payload: Any, options: AddOptions, created_at_ms: int | None = None) -> JobId:
         """Adds one job to the stream.

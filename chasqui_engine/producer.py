@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any, Self
 
 from chasqui_engine import dead_letters, delayed, health, listing, repeatables, snapshot
@@ -109,6 +109,13 @@ class Producer:
         """Adds many jobs, each with its own options. What cannot be encoded is found before anything is written."""
         self._check_open()
         return await self._enqueuer.now(additions, created_at_ms)
+
+    def begin_add_now(
+        self, additions: Sequence[Addition], created_at_ms: int
+    ) -> tuple[list[JobId], Coroutine[Any, Any, None]]:
+        """`add_now` for who has something to do while the server works: the ids, and what is to be awaited."""
+        self._check_open()
+        return self._enqueuer.begin_now(additions, created_at_ms)
 
     # --- later ---
 

@@ -153,20 +153,33 @@ class Queue:
         """
         if not jobs:
             return []
+        if all(item.keys() == _NAME_AND_DATA for item in jobs):
+            return await self._add_plain(jobs)
         once = [item for item in jobs if item.get("repeat") is None]
         additions = [self._bulk_addition(item) for item in once]
         specs = iter([_bulk_spec(item) for item in jobs if item.get("repeat") is not None])
+        moments = [as_moment(item.get("delay_ms"), item.get("delay")) for item in once]
         producer = await self._producer()
         created_at_ms = now_ms()
-        if all(item.keys() == _NAME_AND_DATA for item in once):
-            ids = await producer.add_now(additions, created_at_ms)
-        else:
-            moments = [as_moment(item.get("delay_ms"), item.get("delay")) for item in once]
-            ids = await producer.add_later(additions, moments, created_at_ms)
+        ids = await producer.add_later(additions, moments, created_at_ms)
         added = map(_added, ids, additions, always(created_at_ms), always(producer.wait_for_result))
-        if len(once) == len(jobs):
-            return list(added)
         return [next(added) if item.get("repeat") is None else await _upserted(producer, next(specs)) for item in jobs]
+
+    async def _add_plain(self, jobs: Sequence[Mapping[str, Any]]) -> list[Job]:
+        """Jobs of which nothing is said but name and data."""
+        named = self._named
+        additions = [(item["data"], named(item["name"] or "")) for item in jobs]
+        producer = await self._producer()
+        created_at_ms = now_ms()
+        ids, write = producer.begin_add_now(additions, created_at_ms)
+        writing = asyncio.create_task(write)
+        try:
+            await asyncio.sleep(0)  # for it to begin: what follows is done while the server works
+            added = list(map(_added, ids, additions, always(created_at_ms), always(producer.wait_for_result)))
+            await writing
+        finally:
+            writing.cancel()
+        return added
 
     async def cancel_delayed(self, job_id: JobId) -> bool:
         """Takes a delayed job back; True if it was still delayed, and now never runs."""
@@ -284,8 +297,6 @@ class Queue:
         return options
 
     def _bulk_addition(self, item: Mapping[str, Any]) -> Addition:
-        if item.keys() == _NAME_AND_DATA:
-            return item["data"], self._named(item["name"] or "")
         _check_bulk_fields(item)
         if item.get("missed_fires") is not None:
             raise ConfigError("missed_fires goes with repeat=RepeatPattern.cron(…) or .every(…)")
