@@ -44,13 +44,15 @@ servers: ## Get the Redis servers that the tests run on
 	tests/servers/fetch
 
 # Most tests wait for a server more than they compute, so three at a time are well served by two cores.
+# Spark computes: its tests come after, alone.
 test: check servers ## check, then every test but those with a target of their own
 	$(BIN)/pytest -n 3 --dist loadfile -m 'not soak and not e2e and not spark' --ignore tests/architecture $(ARGS)
+	$(BIN)/pytest -m 'spark and not slow and not soak' --timeout 300 tests/spark
 
 e2e: $(STAMP) servers ## The provider in a real Airflow: scheduler, triggerers, api-server
 	$(BIN)/pytest -m e2e --timeout 600 tests/provider/e2e $(ARGS)
 
-spark: $(STAMP) servers ## The data source and the pipeline on a real Spark
+spark: $(STAMP) servers ## All tests of the data source and the pipeline on a real Spark, the slow ones too
 	$(BIN)/pytest -m 'spark and not soak' --timeout 600 tests/spark $(ARGS)
 
 docs: $(STAMP) ## Build the documentation into site/

@@ -40,6 +40,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def spark(tmp_path_factory: pytest.TempPathFactory, valkey_url: str) -> Iterator[SparkSession]:
     os.environ[f"AIRFLOW_CONN_{CONN_ID.upper()}"] = valkey_url.replace("redis://", "chasqui://")
     folder = tmp_path_factory.mktemp("spark")
+    os.environ.setdefault("SPARK_HOME", str(_home_without_archive(folder / "home")))
     settings = {
         "spark.sql.session.timeZone": "UTC",
         # What it shows is part of what is tested.
@@ -59,6 +60,16 @@ def spark(tmp_path_factory: pytest.TempPathFactory, valkey_url: str) -> Iterator
     session.event_log_folder = folder / "events"  # type: ignore[attr-defined]
     yield session
     session.stop()
+
+
+def _home_without_archive(home: Path) -> Path:
+    """Spark as it is installed, but for `pyspark.zip`: what a Python reads from there, it compiles at every start."""
+    import pyspark
+
+    home.mkdir()
+    for part in ("bin", "jars"):
+        (home / part).symlink_to(os.path.join(os.path.dirname(pyspark.__file__), part))
+    return home
 
 
 def _made(folder: Path) -> Path:

@@ -149,6 +149,7 @@ def test_a_schema_of_ones_own_reads_only_those_columns(q: Queues, client: redis.
         reader.schema("duration_us string").load().collect()
 
 
+@pytest.mark.slow
 def test_delayed_jobs_are_split_by_time(q: Queues, client: redis.Redis) -> None:
     from chasqui_engine.codec import encode_delayed, encode_envelope
 
@@ -161,6 +162,7 @@ def test_delayed_jobs_are_split_by_time(q: Queues, client: redis.Redis) -> None:
     assert frame.select(F.countDistinct("job_id"), F.count("*")).first()[:] == (3000, 3000)
 
 
+@pytest.mark.slow
 def test_registered_by_hand_it_reads_as_well(q: Queues, client: redis.Redis) -> None:
     from chasqui_engine.spark.source import ChasquiDataSource
 
@@ -209,6 +211,7 @@ def fetch(url: str) -> str:
         return text
 
 
+@pytest.mark.slow
 def test_a_password_shows_in_no_plan_no_log_and_no_page(q: Queues, client: redis.Redis, tmp_path: Path) -> None:
     client.acl_setuser("spark-reader", enabled=True, passwords=["+hunter2hunter2"], keys=["*"], commands=["+@all"])
     try:

@@ -108,6 +108,7 @@ def test_a_task_that_is_retried_adds_each_row_once(q: Queues, client: redis.Redi
     assert sorted(payload["id"] for payload in payloads(client, q)) == list(range(6000))
 
 
+@pytest.mark.slow
 def test_how_long_marks_and_ids_stay_is_the_users_to_say(q: Queues, client: redis.Redis) -> None:
     q.write(rows(q, 2), writeId="w", fenceTtlSeconds=500)
     (mark,) = client.keys(q.key("bulk:*"))
@@ -120,6 +121,7 @@ def test_how_long_marks_and_ids_stay_is_the_users_to_say(q: Queues, client: redi
         q.write(frame, maxDelaySeconds=10)
 
 
+@pytest.mark.slow
 def test_payloads_as_they_are_and_backoffs_of_a_jobs_own(q: Queues, client: redis.Redis) -> None:
     text = q.spark.createDataFrame([("n", "plain words")], "name string, payload string")
     q.write(text, payloadFormat="text")
@@ -140,6 +142,7 @@ def test_payloads_as_they_are_and_backoffs_of_a_jobs_own(q: Queues, client: redi
     assert last.backoff_jitter_ms == 7
 
 
+@pytest.mark.slow
 def test_a_write_with_a_name_of_its_own_can_be_run_again(q: Queues, client: redis.Redis) -> None:
     for _ in range(3):
         q.write(rows(q, 1200), writeId="nightly-1", chunkSize=100)
@@ -155,6 +158,7 @@ def test_a_plan_that_does_not_repeat_itself_is_told(q: Queues, client: redis.Red
     assert client.xlen(q.key("stream")) == 100
 
 
+@pytest.mark.slow
 def test_rows_with_ids_are_added_once_in_whatever_order(q: Queues, client: redis.Redis) -> None:
     frame = rows(q, 500).withColumn("id", F.col("payload.id").cast("string"))
     q.write(frame.orderBy(F.rand(1)))
@@ -162,6 +166,7 @@ def test_rows_with_ids_are_added_once_in_whatever_order(q: Queues, client: redis
     assert client.xlen(q.key("stream")) == 500
 
 
+@pytest.mark.slow
 def test_without_a_fence_a_second_write_adds_again(q: Queues, client: redis.Redis) -> None:
     for _ in range(2):
         q.write(rows(q, 10), writeId="w", fence="none")
@@ -188,6 +193,7 @@ def test_a_row_that_cannot_be_a_job_fails_the_write(q: Queues) -> None:
         q.write(frame)
 
 
+@pytest.mark.slow
 def test_a_full_queue_is_refused_and_the_write_can_go_on_later(q: Queues, client: redis.Redis) -> None:
     with pytest.raises(Exception, match="has no room within maxStreamLen=150"):
         q.write(rows(q, 300, 1), writeId="w", maxStreamLen=150, chunkSize=100)
@@ -200,6 +206,7 @@ def test_a_full_queue_is_refused_and_the_write_can_go_on_later(q: Queues, client
     assert client.xlen(q.key("stream")) <= 300
 
 
+@pytest.mark.slow
 def test_a_rate_is_kept_over_all_tasks(q: Queues, client: redis.Redis) -> None:
     started = time.monotonic()
     q.write(rows(q, 600), maxRowsPerSecond=300)

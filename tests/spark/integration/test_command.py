@@ -44,6 +44,7 @@ def one_session(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "session", lambda *_, **__: Kept(spark))
 
 
+@pytest.mark.slow
 def test_a_report_from_the_command_line(
     q: Queues, client: redis.Redis, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

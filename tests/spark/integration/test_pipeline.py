@@ -202,6 +202,7 @@ def add_events(client: redis.Redis, key: str, events: list[Event]) -> None:
     pipe.execute()
 
 
+@pytest.mark.slow
 def test_from_the_queue_to_the_page(q: Queues, client: redis.Redis, tmp_path: Path) -> None:
     rng = random.Random(9)
     events = sorted(

@@ -59,6 +59,7 @@ def test_what_is_there_is_read_and_the_next_run_goes_on(q: Queues, client: redis
     assert client.xinfo_groups(q.key("events")) == []
 
 
+@pytest.mark.slow
 def test_batches_are_limited_and_split(q: Queues, client: redis.Redis, tmp_path: Path) -> None:
     fill_events(client, q.key("events"), 2500)
     sink = Sink(tmp_path)
@@ -67,6 +68,7 @@ def test_batches_are_limited_and_split(q: Queues, client: redis.Redis, tmp_path:
     assert [len(sink.batches[n]) for n in sorted(sink.batches)] == [1000, 1000, 500]
 
 
+@pytest.mark.slow
 def test_a_batch_that_was_not_committed_is_read_again_the_same(q: Queues, client: redis.Redis, tmp_path: Path) -> None:
     fill_events(client, q.key("events"), 400)
     sink = Sink(tmp_path)
@@ -98,6 +100,7 @@ def test_where_a_query_begins(q: Queues, client: redis.Redis, tmp_path: Path, st
     assert job_ids(rows) == expected(10)[first:]
 
 
+@pytest.mark.slow
 def test_a_trim_that_was_too_early_is_told_with_its_number(q: Queues, client: redis.Redis, tmp_path: Path) -> None:
     fill_events(client, q.key("events"), 100)
     sink = Sink(tmp_path)
@@ -110,6 +113,7 @@ def test_a_trim_that_was_too_early_is_told_with_its_number(q: Queues, client: re
     assert job_ids(rows) == expected(100) + expected(200)[137:]
 
 
+@pytest.mark.slow
 def test_a_trim_of_what_was_read_is_no_loss(q: Queues, client: redis.Redis, tmp_path: Path) -> None:
     fill_events(client, q.key("events"), 100)
     sink = Sink(tmp_path)
@@ -119,6 +123,7 @@ def test_a_trim_of_what_was_read_is_no_loss(q: Queues, client: redis.Redis, tmp_
     assert job_ids(sink.run(q.follow("events"))) == expected(120)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("entity", ["jobs", "dead"])
 def test_entries_that_were_deleted_by_name_are_no_loss(
     q: Queues, client: redis.Redis, tmp_path: Path, entity: str
@@ -151,6 +156,7 @@ def start_write(q: Queues, target: str, tmp_path: Path, **options: Any) -> None:
     run_to_end(writer.option("checkpointLocation", str(tmp_path / "out")))
 
 
+@pytest.mark.slow
 def test_a_stream_restarted_from_its_checkpoint_adds_each_row_once(
     q: Queues, client: redis.Redis, tmp_path: Path
 ) -> None:

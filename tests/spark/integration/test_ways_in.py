@@ -27,6 +27,7 @@ def there_and_back(spark: SparkSession, url: str, queue: str) -> None:
     )
 
 
+@pytest.mark.slow
 def test_cluster(spark: SparkSession, queue_name: str) -> None:
     with Cluster(REDIS_7) as cluster:
         there_and_back(spark, cluster.url, queue_name)
