@@ -48,6 +48,8 @@ class Pipeline:
 
     def bronze(self, *, continuous: bool = False) -> None:
         """Takes events and dead letters over; to the present end, or for ever."""
+        # What failed in this session before is told to whoever asks next, and that is not us.
+        self.spark.streams.resetTerminated()
         for queue in self.config.queues:
             for entity in self.config.entities:
                 if continuous:
