@@ -104,7 +104,7 @@ def last_screen(url: str, report: Path, told: dict[str, str], took_s: float) -> 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs all parts; 0 if none failed."""
     parser = argparse.ArgumentParser(prog="make demo", description=__doc__)
-    parser.add_argument("--dashboard", action="store_true", help="serve the dashboard at the end, until Ctrl-C")
+    parser.add_argument("--dashboard", action="store_true", help="open the dashboard at the end, until Ctrl-C")
     args = parser.parse_args(argv)
     folder = Path(tempfile.mkdtemp(prefix="chasqui-demo-"))
     url, report = f"embedded://{folder}/queues", folder / "report"
@@ -121,7 +121,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         say(last_screen(url, report, told, time.monotonic() - started))
         if args.dashboard:
             say()
-            subprocess.run([sys.executable, "-m", "chasqui_engine.cli", "dashboard", "--url", url], check=False)
+            subprocess.run(
+                [sys.executable, "-m", "chasqui_engine.cli", "dashboard", "--open", "--url", url], check=False
+            )
     return 1 if any(what.startswith("failed") for what in told.values()) else 0
 
 
