@@ -98,6 +98,18 @@ def test_errors_are_one_line_with_a_code_and_a_next_step(
     assert ". Next: " in line
 
 
+@pytest.mark.parametrize("form", ["uri", "json"])
+def test_an_airflow_connection_in_place_of_a_url(
+    cli: Callable[..., Any], queue: SyncQueue, valkey_url: str, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    as_json = json.dumps({"conn_type": "chasqui", "extra": {"url": valkey_url}})
+    stored = as_json if form == "json" else valkey_url.replace("redis://", "chasqui://")
+    monkeypatch.setenv("AIRFLOW_CONN_MAIN", stored)
+    monkeypatch.setenv("CHASQUI_REDIS_URL", "redis://127.0.0.1:1")
+    assert cli("add", "hello", "1", "-q", queue.name, "--conn-id", "main").code == 0
+    assert queue.counts().waiting == 1
+
+
 def test_errors_in_json(cli: Callable[..., Any]) -> None:
     said = cli("inspect", "--url", "redis://127.0.0.1:1", "--json")
     error = json.loads(said.err)["error"]
