@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -10,7 +11,8 @@ from chasqui_engine.backoff import BackoffSpec
 from chasqui_engine.enqueue import Moment
 from chasqui_engine.errors import ConfigError
 from chasqui_engine.job import JobRetryOverride
-from chasqui_engine.repeat import MissedFiresPolicy, RepeatPattern
+from chasqui_engine.repeat import MissedFiresPolicy, RepeatableSpec, RepeatPattern
+from chasqui_engine.repeatables import encode_checked
 from chasqui_engine.times import FURTHEST_MS, when_ms
 from chasqui_engine.times import delay_ms as timedelta_ms
 
@@ -23,6 +25,9 @@ BackoffLike = int | BackoffSpec | dict[str, Any]
 RepeatLike = RepeatPattern | dict[str, Any]
 
 MissedFiresLike = MissedFiresPolicy | dict[str, Any]
+
+NAME_AND_DATA = frozenset({"name", "data"})
+_BULK_OPTIONS = NAME_AND_DATA | {"delay_ms", "delay", "attempts", "backoff", "job_id", "repeat", "missed_fires"}
 
 
 def as_moment(delay_ms: DelayMsLike | None, delay: timedelta | None) -> Moment | None:
@@ -100,3 +105,26 @@ def as_missed_fires(policy: MissedFiresLike | None) -> MissedFiresPolicy:
         return MissedFiresPolicy(**policy)
     except TypeError as err:
         raise ConfigError(f"missed_fires takes kind, and max_catchup for fire-all: {err}") from err
+
+
+def bulk_spec(item: Mapping[str, Any]) -> RepeatableSpec:
+    """The repeatable that an item of a bulk asks for."""
+    check_bulk_fields(item)
+    spec = RepeatableSpec(
+        job_name=item.get("name") or "",
+        pattern=as_repeat(item["repeat"]),
+        payload=item["data"],
+        missed_fires=as_missed_fires(item.get("missed_fires")),
+    )
+    encode_checked(spec)
+    return spec
+
+
+def check_bulk_fields(item: Mapping[str, Any]) -> None:
+    """Raises `ConfigError` for a field that no job has, and for a job without data."""
+    if unknown := item.keys() - _BULK_OPTIONS:
+        raise ConfigError(
+            f"add_bulk: unknown field {sorted(unknown)[0]!r}; known are {', '.join(sorted(_BULK_OPTIONS))}"
+        )
+    if "data" not in item:
+        raise ConfigError("add_bulk: every job needs 'data'")

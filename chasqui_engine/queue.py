@@ -19,6 +19,7 @@ from chasqui_engine.errors import ChasquiError, ConfigError, ShutdownError
 from chasqui_engine.health import QueueHealth
 from chasqui_engine.job import AddOptions, Job, JobId, ResultWaiter
 from chasqui_engine.options import (
+    NAME_AND_DATA,
     BackoffLike,
     DelayMsLike,
     MissedFiresLike,
@@ -27,15 +28,14 @@ from chasqui_engine.options import (
     as_moment,
     as_repeat,
     as_retry,
+    bulk_spec,
+    check_bulk_fields,
 )
 from chasqui_engine.producer import Producer
 from chasqui_engine.repeat import RepeatableMeta, RepeatableSpec
-from chasqui_engine.repeatables import encode_checked
 from chasqui_engine.snapshot import JobInfo, QueueCounts
 
 _NAMES_REMEMBERED = 100
-_NAME_AND_DATA = frozenset({"name", "data"})
-_BULK_OPTIONS = _NAME_AND_DATA | {"delay_ms", "delay", "attempts", "backoff", "job_id", "repeat", "missed_fires"}
 
 
 class Queue:
@@ -153,11 +153,11 @@ class Queue:
         """
         if not jobs:
             return []
-        if all(item.keys() == _NAME_AND_DATA for item in jobs):
+        if all(item.keys() == NAME_AND_DATA for item in jobs):
             return await self._add_plain(jobs)
         once = [item for item in jobs if item.get("repeat") is None]
         additions = [self._bulk_addition(item) for item in once]
-        specs = iter([_bulk_spec(item) for item in jobs if item.get("repeat") is not None])
+        specs = iter([bulk_spec(item) for item in jobs if item.get("repeat") is not None])
         moments = [as_moment(item.get("delay_ms"), item.get("delay")) for item in once]
         producer = await self._producer()
         created_at_ms = now_ms()
@@ -297,7 +297,7 @@ class Queue:
         return options
 
     def _bulk_addition(self, item: Mapping[str, Any]) -> Addition:
-        _check_bulk_fields(item)
+        check_bulk_fields(item)
         if item.get("missed_fires") is not None:
             raise ConfigError("missed_fires goes with repeat=RepeatPattern.cron(…) or .every(…)")
         retry = as_retry(item.get("attempts"), item.get("backoff"))
@@ -314,27 +314,6 @@ class Queue:
             connecting = Producer.connect(self._url, self._config, credential_provider=self._fetch)
             opening = self._producers[loop] = asyncio.create_task(connecting)
         return opening.result() if opening.done() else await asyncio.shield(opening)
-
-
-def _bulk_spec(item: Mapping[str, Any]) -> RepeatableSpec:
-    _check_bulk_fields(item)
-    spec = RepeatableSpec(
-        job_name=item.get("name") or "",
-        pattern=as_repeat(item["repeat"]),
-        payload=item["data"],
-        missed_fires=as_missed_fires(item.get("missed_fires")),
-    )
-    encode_checked(spec)
-    return spec
-
-
-def _check_bulk_fields(item: Mapping[str, Any]) -> None:
-    if unknown := item.keys() - _BULK_OPTIONS:
-        raise ConfigError(
-            f"add_bulk: unknown field {sorted(unknown)[0]!r}; known are {', '.join(sorted(_BULK_OPTIONS))}"
-        )
-    if "data" not in item:
-        raise ConfigError("add_bulk: every job needs 'data'")
 
 
 async def _upserted(producer: Producer, spec: RepeatableSpec) -> Job:
