@@ -11,6 +11,7 @@ import redis
 
 from chasqui_engine import SyncQueue
 from tests.dashboard.kit import TOKEN, Served, app_for
+from tests.servers import VALKEY, ServerProcess, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,6 +39,17 @@ def _chromium() -> str:
     if os.environ.get("CI", "").lower() in ("true", "1"):
         pytest.fail(words)
     pytest.skip(words)
+
+
+@pytest.fixture(scope="module")
+def valkey_url() -> Iterator[str]:
+    """A server of its own: the page lists the first 200 queues, and other tests leave theirs behind."""
+    try:
+        server = ServerProcess(VALKEY)
+    except Unavailable as why:
+        pytest.skip(f"the dashboard is NOT TESTED in a browser: {why}")
+    with server:
+        yield server.url
 
 
 @pytest.fixture(scope="module")
