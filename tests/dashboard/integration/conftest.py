@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import uuid
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -44,6 +45,12 @@ class Api:
     async def problem(self, path: str, **params: Any) -> tuple[int, str]:
         response = await self.client.get(f"/api/{path}", params={**self.place, **params})
         return response.status_code, response.json()["error"]["message"]
+
+
+@pytest.fixture
+def queue_name() -> str:
+    """Among the first of its server: the list ends after 200 queues, and other tests leave theirs behind."""
+    return f"0-{uuid.uuid4()}"
 
 
 @pytest.fixture

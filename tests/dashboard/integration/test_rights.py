@@ -9,6 +9,7 @@ import pytest
 
 from chasqui_engine import Queue, RepeatPattern
 from tests.dashboard.integration.conftest import Api
+from tests.dashboard.integration.test_reading import eventually
 from tests.dashboard.kit import AnyGuard, app_for, dead_fields, dead_key
 from tests.security.test_acl import admin, refusals, server, url_for
 
@@ -48,7 +49,8 @@ async def test_a_monitor_sees_everything_and_changes_nothing(
             assert await api.get(path)
         assert (await api.get("queue/dead/one", id=filled))["id"] == "job-1"
         assert (await api.get("queue/job", id="job-1"))["job"]["state"] == "dead"
-        assert (await api.get("queues"))["connections"][0]["queues"][0]["dead"] == 1
+        listed = await eventually(lambda: api.get("queues"), lambda told: told["connections"][0]["queues"])
+        assert listed["connections"][0]["queues"][0]["dead"] == 1
         assert await refusals(admin) == []
         answer = await api.post("queue/dead/delete", {"ids": [filled]}, expect=503)
         assert answer["error"]["code"] == "CMQ-001"
