@@ -214,6 +214,7 @@ def test_a_rate_is_kept_over_all_tasks(q: Queues, client: redis.Redis) -> None:
     assert client.xlen(q.key("stream")) == 600
 
 
+@pytest.mark.slow
 def test_jobs_written_by_spark_are_worked_off_by_the_engine(q: Queues, client: redis.Redis) -> None:
     import asyncio
 

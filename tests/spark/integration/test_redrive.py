@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from chasqui_engine.codec import encode_envelope, encode_payload
 from chasqui_engine.spark.pipeline.redrive import Redriven, redrive, still_dead
 from tests.spark.integration.test_batch_write import payloads
@@ -19,6 +21,7 @@ def mend(payload: Any) -> Any:
     return {**payload, "mended": True}
 
 
+@pytest.mark.slow
 def test_dead_letters_are_redriven_once(q: Queues, client: redis.Redis) -> None:
     for n in range(6):
         envelope = encode_envelope(f"j{n}", encode_payload({"n": n}), 1, 3)

@@ -45,6 +45,7 @@ def expected(count: int) -> list[str]:
     return [f"j{n}" for n in range(count)]
 
 
+@pytest.mark.slow
 def test_what_is_there_is_read_and_the_next_run_goes_on(q: Queues, client: redis.Redis, tmp_path: Path) -> None:
     fill_events(client, q.key("events"), 300)
     sink = Sink(tmp_path)
