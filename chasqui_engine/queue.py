@@ -111,7 +111,7 @@ class Queue:
             options = self._named(name)
         else:
             options = AddOptions(id=job_id, retry=as_retry(attempts, backoff), name=name)
-        moment = None if delay_ms is None and delay is None else as_moment(delay_ms, delay)
+        moment = as_moment(delay_ms, delay)
         producer = await self._producer()
         created_at_ms = now_ms()
         if moment is None:
