@@ -22,12 +22,13 @@ help: ## List the targets
 
 venv: $(STAMP) ## Make .venv, or bring it up to date
 
-# uv does in seconds what pip does in a minute, and pip can bring it from the same registry.
+# uv does in seconds what pip does in a minute, and pip can bring it from the same registry. It compiles as pip does:
+# without, wherever PYTHONDONTWRITEBYTECODE is set, every process that a test starts would compile all it imports.
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "chasqui needs Python 3.11 or later")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt uv
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt --group dev --editable '.[$(EXTRAS)]'
+	$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --constraint constraints.txt --group dev --editable '.[$(EXTRAS)]'
 	touch $@
 
 demo: $(STAMP) ## Show queue, Airflow and Spark at work on a private server; ARGS=--dashboard serves the page after

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 
 from chasqui_engine.cli.hiding import hide_password
@@ -13,14 +12,10 @@ __all__ = ["main"]
 def main() -> None:
     """What the `chasqui` script calls."""
     hide_password()
-    # What is being imported stays: looking for garbage in it, again and again, is a sixth of the start.
-    gc.disable()
     try:
         from chasqui_engine.cli.app import run
     except ModuleNotFoundError as err:
         if (err.name or "").partition(".")[0] not in ("typer", "rich"):
             raise
         sys.exit("error: [CMQ-004] the command line needs typer and rich. Next: pip install 'chasqui[cli]'")
-    gc.freeze()
-    gc.enable()
     sys.exit(run(sys.argv[1:]))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.cli.processes import COMMAND, TASKS, Process, children_of, environment, wait_for
+from tests.soak.measure import cpu_s
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -203,6 +204,20 @@ def test_a_worker_starts_without_what_it_does_not_need(valkey_url: str, folder: 
         check=True,
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_a_worker_starts_in_less_than_half_a_second(
+    valkey_url: str, folder: Path, queue: SyncQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of processor time, since other tests run beside it; and from bytecode, as pip installs it."""
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+    monkeypatch.setenv("PYTHONPYCACHEPREFIX", str(folder / "bytecode"))
+    taken = []
+    for _ in range(4):
+        with started(valkey_url, folder, queue, "tasks:handle") as worker:
+            taken.append(cpu_s(worker.pid))
+    compiling, *compiled = taken
+    assert min(compiled) < 0.5, f"{compiled}, and {compiling} s the first time"
 
 
 def test_a_group_alone_shows_its_help(valkey_url: str) -> None:
