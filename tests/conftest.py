@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import uuid
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 # How long an example takes says more about the machine than about the code.
 hypothesis.settings.register_profile("chasqui", deadline=None)
 hypothesis.settings.load_profile("chasqui")
+
+# What a shell runs in the background ignores Ctrl-C, and so would every command that a test starts and interrupts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _servers = servers.SessionServers()
 _needs_servers = pytest.StashKey[bool]()

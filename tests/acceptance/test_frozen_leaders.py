@@ -30,13 +30,15 @@ async def test_nothing_is_promoted_or_fired_twice(redis_url: str, raw: Redis, qu
             spec = await queue.upsert_repeatable_job("tick", -1, repeat=RepeatPattern.every(interval_ms))
             await until(lambda: ledger.starts()[-1] >= 2)
             frozen.send_signal(signal.SIGSTOP)
+            # What it had in hand, or had done and not yet said so, is done again: that is not a leader's doing.
+            in_hand = (await raw.xpending(keys.stream, "default"))["pending"]
             fleet.start()
             await until(lambda: len(ledger.ends()) == delayed + 1, timeout_s=20)
             frozen.send_signal(signal.SIGCONT)
             await asyncio.sleep(1.5)
             fired = int(await raw.hget(keys.spec(spec.id), "fired"))
             await queue.remove_repeatable_by_key(spec.id)
-        await until(lambda: ledger.ends()[-1] >= fired)
-    ends = ledger.ends()
-    assert {n: ends[n] for n in range(delayed) if ends[n] != 1} == {}
-    assert ends[-1] <= fired + 1
+        added = (await raw.xinfo_stream(keys.stream))["entries-added"]
+        await until(lambda: ledger.ends().total() >= added)
+    assert added - delayed - fired in (0, 1), "one may fire before it is removed"
+    assert ledger.ends().total() - added <= in_hand

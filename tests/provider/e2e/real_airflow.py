@@ -189,14 +189,18 @@ class RealAirflow:
         run = self.post(f"/api/v2/dags/{dag_id}/dagRuns", {"logical_date": None})
         return str(run["dag_run_id"])
 
-    def runs(self, dag_id: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.get(f"/api/v2/dags/{dag_id}/dagRuns", limit=100)["dag_runs"]
+    def all_of(self, path: str, key: str) -> list[dict[str, Any]]:
+        """A list of Airflow's, which comes in pages."""
+        found: list[dict[str, Any]] = []
+        while page := self.get(path, limit=100, offset=len(found))[key]:
+            found += page
         return found
 
+    def runs(self, dag_id: str) -> list[dict[str, Any]]:
+        return self.all_of(f"/api/v2/dags/{dag_id}/dagRuns", "dag_runs")
+
     def tasks(self, dag_id: str, run_id: str) -> list[dict[str, Any]]:
-        path = f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances"
-        found: list[dict[str, Any]] = self.get(path, limit=100)["task_instances"]
-        return found
+        return self.all_of(f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances", "task_instances")
 
     def xcom(self, dag_id: str, run_id: str, task_id: str, map_index: int = -1) -> Any:
         path = f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/xcomEntries/return_value"
@@ -205,7 +209,7 @@ class RealAirflow:
 
     def woken_by(self) -> list[str]:
         """The ids of all jobs in stored asset events."""
-        events = self.get("/api/v2/assets/events", limit=1000)["asset_events"]
+        events = self.all_of("/api/v2/assets/events", "asset_events")
         return [job["id"] for event in events for job in ((event["extra"] or {}).get("payload") or {}).get("jobs", ())]
 
     def until(self, condition: Callable[[], Any], what: str, deadline_s: float = 60) -> Any:

@@ -6,12 +6,11 @@ import time
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
-import redis
 
 from chasqui_engine import JobFailedError, SyncQueue
+from tests.provider.e2e.orders import add, all_done, all_stored, all_taken, ask, not_acked, pending
 from tests.provider.e2e.real_airflow import ORDERS, WAITS, RealAirflow
 from tests.provider.helpers import worker_thread
 
@@ -24,14 +23,6 @@ def states(airflow: RealAirflow, dag_id: str, run_id: str) -> Counter[str]:
 
 def finished(airflow: RealAirflow, dag_id: str, run_id: str) -> bool:
     return any(run["dag_run_id"] == run_id and run["state"] == "success" for run in airflow.runs(dag_id))
-
-
-def add(queue: SyncQueue, ids: list[str]) -> None:
-    queue.add_bulk([{"name": "order", "data": {"id": job_id}, "job_id": job_id} for job_id in ids])
-
-
-def all_stored(airflow: RealAirflow, ids: list[str]) -> bool:
-    return set(ids) <= set(airflow.woken_by())
 
 
 def test_the_connection_form(airflow: RealAirflow) -> None:
@@ -67,21 +58,8 @@ def test_a_sensor_that_starts_in_the_triggerer(airflow: RealAirflow, url: str) -
     assert airflow.xcom("from_triggerer", run_id, "sense") == 42
 
 
-def ask(folder: Path, *command: str) -> Any:
-    with redis.Redis(unix_socket_path=str(next(folder.rglob("*.sock")))) as client:
-        return client.execute_command(*command)
-
-
 def delayed(folder: Path) -> int:
     return int(ask(folder, "ZCARD", f"{{chasqui:{WAITS}}}:delayed"))
-
-
-def pending(folder: Path) -> int:
-    return int(ask(folder, "XPENDING", f"{{chasqui:{ORDERS}}}:stream", "default")["pending"])
-
-
-def not_acked(folder: Path) -> int:
-    return int(ask(folder, "XLEN", f"{{chasqui:{ORDERS}}}:stream"))
 
 
 def started(airflow: RealAirflow, run_id: str) -> bool:
@@ -165,7 +143,7 @@ def test_jobs_wake_a_dag_once_each_whatever_becomes_of_the_triggerer(
     assert max(Counter(airflow.woken_by())[job_id] for job_id in twice) > 1, "told again, because nobody had acked them"
     assert Counter(all_taken(airflow, orders, every)) == Counter(every), "and yet handled once"
 
-    airflow.until(lambda: _all_done(airflow.runs("deaths")), "the DAG on dead letters")
+    airflow.until(lambda: all_done(airflow.runs("deaths")), "the DAG on dead letters")
     told = {job for run in airflow.runs("deaths") for job in airflow.xcom("deaths", run["dag_run_id"], "report")}
     assert told == {"died-while-away"}, (
         "at least once: with SQLite, Airflow may give a trigger to two triggerers at first"
@@ -185,25 +163,3 @@ def until_two_take_part(airflow: RealAirflow, orders: SyncQueue, folder: Path, t
 
     airflow.until(both, "two triggerers that take part", 120)
     return added
-
-
-def all_taken(airflow: RealAirflow, orders: SyncQueue, ids: list[str]) -> list[str]:
-    """What the runs took, once they have these; Airflow may leave an event for the run that the next event makes."""
-    nudges = 0
-
-    def taken() -> list[str]:
-        nonlocal nudges
-        runs = airflow.until(lambda: _all_done(airflow.runs("woken")), "the runs to end", 90)
-        found = [job for run in runs for job in airflow.xcom("woken", run["dag_run_id"], "take")]
-        if set(ids) <= set(found):
-            return [job for job in found if not job.startswith("nudge")]
-        add(orders, [f"nudge-{nudges}"])
-        nudges += 1
-        airflow.until(lambda: all_stored(airflow, [f"nudge-{nudges - 1}"]), "the nudge")
-        return []
-
-    return list(airflow.until(taken, "every job to be taken", 60))
-
-
-def _all_done(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return runs if runs and all(run["state"] == "success" for run in runs) else []

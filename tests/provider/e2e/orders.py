@@ -1,0 +1,54 @@
+"""The jobs that wake a DAG: added, seen in Airflow's events, acked, and taken by its runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import redis
+
+from chasqui_engine import SyncQueue
+from tests.provider.e2e.real_airflow import ORDERS, RealAirflow
+
+
+def add(queue: SyncQueue, ids: list[str]) -> None:
+    queue.add_bulk([{"name": "order", "data": {"id": job_id}, "job_id": job_id} for job_id in ids])
+
+
+def all_stored(airflow: RealAirflow, ids: list[str]) -> bool:
+    return set(ids) <= set(airflow.woken_by())
+
+
+def ask(folder: Path, *command: str) -> Any:
+    with redis.Redis(unix_socket_path=str(next(folder.rglob("*.sock")))) as client:
+        return client.execute_command(*command)
+
+
+def pending(folder: Path) -> int:
+    return int(ask(folder, "XPENDING", f"{{chasqui:{ORDERS}}}:stream", "default")["pending"])
+
+
+def not_acked(folder: Path) -> int:
+    return int(ask(folder, "XLEN", f"{{chasqui:{ORDERS}}}:stream"))
+
+
+def all_taken(airflow: RealAirflow, orders: SyncQueue, ids: list[str]) -> list[str]:
+    """What the runs took, once they have these; Airflow may leave an event for the run that the next event makes."""
+    nudges = 0
+
+    def taken() -> list[str]:
+        nonlocal nudges
+        runs = airflow.until(lambda: all_done(airflow.runs("woken")), "the runs to end", 90)
+        found = [job for run in runs for job in airflow.xcom("woken", run["dag_run_id"], "take")]
+        if set(ids) <= set(found):
+            return [job for job in found if not job.startswith("nudge")]
+        add(orders, [f"nudge-{nudges}"])
+        nudges += 1
+        airflow.until(lambda: all_stored(airflow, [f"nudge-{nudges - 1}"]), "the nudge")
+        return []
+
+    return list(airflow.until(taken, "every job to be taken", 60))
+
+
+def all_done(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return runs if runs and all(run["state"] == "success" for run in runs) else []
