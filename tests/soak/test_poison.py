@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from chasqui_engine._redis.keys import QueueKeys
 from tests.security import poisoning
 from tests.soak.measure import rss_mib
 
@@ -32,26 +33,23 @@ MOST_GROWTH_MIB = 300
 @pytest.mark.soak
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("place", SHARES)
-async def test_a_million_mutated_entries(valkey_url: str, queue_name: str, place: str) -> None:
-    from redis.asyncio import Redis
-
+async def test_a_million_mutated_entries(
+    redis_url: str, raw: Redis, server_kind: str, queue_name: str, place: str
+) -> None:
     poison, share = SHARES[place]
     seed = random.randrange(2**32)
     print(f"seed {seed}")
     # Every record that pytest captures would count as memory of the engine.
     logging.getLogger("chasqui").setLevel(logging.CRITICAL)
     before = rss_mib()
-    async with Redis.from_url(valkey_url) as raw:
-        said = await poison(valkey_url, raw, queue_name, int(TOTAL * share), seed)
-        await _remove(raw, queue_name)
+    said = await poison(redis_url, raw, queue_name, int(TOTAL * share), seed)
+    await _remove(raw, queue_name)
     growth = rss_mib() - before
-    print(f"{place}: {said}; {growth:+.0f} MiB")
+    print(f"{server_kind}, {place}: {said}; {growth:+.0f} MiB")
     assert growth < MOST_GROWTH_MIB
 
 
 async def _remove(raw: Redis, queue: str) -> None:
     """A million dead letters are in the way of those that come after."""
-    from chasqui_engine._redis.keys import QueueKeys
-
     async for key in raw.scan_iter(match=QueueKeys(queue).prefix + "*", count=5000):
         await raw.unlink(key)
