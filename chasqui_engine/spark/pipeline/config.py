@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 from chasqui_engine.errors import ConfigError
 from chasqui_engine.names import check_queue_name
@@ -44,6 +45,8 @@ class PipelineConfig:
             raise ConfigError(f"entities must be some of {', '.join(ENTITIES)}, got {', '.join(self.entities)!r}")
         if self.gold_format not in ("parquet", "delta"):
             raise ConfigError(f"gold format must be parquet or delta, got {self.gold_format!r}")
+        if self.gold_format == "delta" and find_spec("deltalake") is None:
+            raise ConfigError("gold format delta needs deltalake: pip install deltalake")
 
     @property
     def source_options(self) -> dict[str, str]:

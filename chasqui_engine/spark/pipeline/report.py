@@ -31,8 +31,6 @@ def update(spark: SparkSession, store: Store, config: PipelineConfig, say: Say) 
         found = summary(gold.read_metrics(spark, store), gold.read_windows(spark, store), held["window_s"])
     found["gold"] = held["version"]
     found["slos"] = len(held["slos"])
-    if config.gold_format == "delta":
-        _as_delta(spark, store)
     store.write_text(page(found), "report", "index.html")
     store.write_json(found, "report", "summary.json")
     say(f"report  {sum(len(queue['windows']) for queue in found['queues'].values())} windows")
@@ -96,11 +94,3 @@ def _plain(row: Row) -> dict[str, Any]:
 def _iso(moment: Any) -> str:
     text: str = moment.isoformat()
     return text + "Z"
-
-
-def _as_delta(spark: SparkSession, store: Store) -> None:
-    """The answers once more, as a Delta table, where `deltalake` is installed."""
-    from deltalake import write_deltalake
-
-    frame = gold.read_metrics(spark, store)
-    write_deltalake(store.path("gold", "metrics_delta"), frame.toArrow(), mode="overwrite", schema_mode="overwrite")

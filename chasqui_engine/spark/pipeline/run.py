@@ -8,7 +8,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from chasqui_engine.spark.pipeline import bronze, gold, report, silver
+from chasqui_engine.spark.pipeline import bronze, delta, gold, report, silver
 from chasqui_engine.spark.pipeline.bronze import Say
 from chasqui_engine.spark.pipeline.config import PipelineConfig
 from chasqui_engine.spark.pipeline.store import Store
@@ -81,6 +81,8 @@ class Pipeline:
     def gold(self) -> None:
         """Makes answers of attempts."""
         gold.update(self.spark, self.store, self.config, self.config.slos(), self.say)
+        if self.config.gold_format == "delta":
+            delta.update(self.spark, self.store, self.say)
 
     def report(self) -> dict[str, Any]:
         """Writes the page and the summary, if there is something new to say."""
