@@ -212,12 +212,14 @@ def test_a_worker_starts_in_less_than_half_a_second(
     """Of processor time, since other tests run beside it; and from bytecode, as pip installs it."""
     monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
     monkeypatch.setenv("PYTHONPYCACHEPREFIX", str(folder / "bytecode"))
-    taken = []
-    for _ in range(4):
+
+    def start() -> float:
         with started(valkey_url, folder, queue, "tasks:handle") as worker:
-            taken.append(cpu_s(worker.pid))
-    compiling, *compiled = taken
-    assert min(compiled) < 0.5, f"{compiled}, and {compiling} s the first time"
+            return cpu_s(worker.pid)
+
+    compiling = start()
+    # A machine that others use can be slow for a while, but not ten times in a row.
+    assert any(start() < 0.5 for _ in range(10)), f"{compiling} s the first time, and no start after it was quick"
 
 
 def test_a_group_alone_shows_its_help(valkey_url: str) -> None:
