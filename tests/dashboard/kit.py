@@ -33,6 +33,14 @@ end
 """
 
 
+async def eventually(look: Any, wanted: Any) -> Any:
+    """What `look` gives, as soon as `wanted` likes it."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not wanted(found := await look()):  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+    return found
+
+
 class AnyGuard:
     """Lets everybody look; and change, if so told."""
 

@@ -10,21 +10,13 @@ import pytest
 
 from chasqui_engine import Job, RepeatableSpec, RepeatPattern, UnrecoverableError, Worker
 from chasqui_engine.producer import Producer
-from tests.dashboard.kit import PATIENCE_S, dead_fields, dead_key
+from tests.dashboard.kit import PATIENCE_S, dead_fields, dead_key, eventually
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
 
     from chasqui_engine import Queue
     from tests.dashboard.integration.conftest import Api, Opener
-
-
-async def eventually(look: Any, wanted: Any) -> Any:
-    """What `look` gives, as soon as `wanted` likes it."""
-    async with asyncio.timeout(PATIENCE_S):
-        while not wanted(found := await look()):  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
-    return found
 
 
 async def test_queues_are_found_with_how_they_stand(api: Api, queue: Queue) -> None:

@@ -9,8 +9,7 @@ import pytest
 
 from chasqui_engine import Queue, RepeatPattern
 from tests.dashboard.integration.conftest import Api
-from tests.dashboard.integration.test_reading import eventually
-from tests.dashboard.kit import AnyGuard, app_for, dead_fields, dead_key
+from tests.dashboard.kit import AnyGuard, app_for, dead_fields, dead_key, eventually
 from tests.security.test_acl import admin, refusals, server, url_for
 
 if TYPE_CHECKING:
