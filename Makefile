@@ -59,8 +59,9 @@ spark: $(STAMP) servers ## All tests of the data source and the pipeline on a re
 docs: $(STAMP) ## Build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir site
 
-compat: $(STAMP) ## The engine with every supported redis client and Python
+compat: $(STAMP) ## The engine with every supported redis client and Python, the provider with the oldest Airflow
 	tests/compat/run
+	tests/compat/airflow
 
 soak: $(STAMP) servers ## The long runs under load
 	$(BIN)/pytest -m soak --timeout 3600 $(ARGS)

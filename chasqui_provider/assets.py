@@ -10,7 +10,7 @@ from urllib.parse import SplitResult, quote
 
 from airflow.sdk import Asset
 from airflow.sdk.exceptions import AirflowRuntimeError
-from airflow.sdk.execution_time.context import InletEventsAccessor
+from airflow.sdk.execution_time.context import InletEventsAccessors
 
 from chasqui_provider.connection import DEFAULT_CONN_ID
 
@@ -94,17 +94,20 @@ def _earliest_offers(doubtful: dict[_Run, tuple[Any, dict[str, Any]]]) -> dict[_
         until[asset] = max(event.timestamp, until.get(asset, event.timestamp))
     earliest: dict[_Run, tuple[int, int]] = {}
     for (name, uri), before in until.items():
-        stored = InletEventsAccessor(asset_name=name, asset_uri=uri).after(since.isoformat()).before(before.isoformat())
-        for event in _read(stored.ascending(False).limit(_MOST_EVENTS)):
+        for event in _stored(Asset(name=name, uri=uri), since, before):
             for job in _items(event, "jobs"):
                 if (run := _run_of(job)) in doubtful:
                     earliest[run] = min(_offer(job), earliest.get(run, _offer(job)))
     return earliest
 
 
-def _read(stored: Any) -> list[Any]:
+def _stored(asset: Asset, since: datetime, before: datetime) -> list[Any]:
+    """The events that Airflow has of an asset; before 3.2 it cannot be asked for some of them only."""
     try:
-        return list(stored)
+        found: Any = InletEventsAccessors([asset])[asset]
+        if hasattr(found, "limit"):
+            found = found.after(since.isoformat()).before(before.isoformat()).ascending(False).limit(_MOST_EVENTS)
+        return list(found)
     except AirflowRuntimeError as err:
         # Rather a job twice than not at all.
         _log.warning("cannot see whether jobs were told before; those that may have been are handled again: %s", err)

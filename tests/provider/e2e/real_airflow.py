@@ -12,16 +12,20 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import httpx
+from packaging.version import Version
 
 ORDERS, WAITS = "e2e-orders", "e2e-waits"
 """The queues that the DAGs beside use."""
 PARTS = ("api-server", "scheduler", "dag-processor", "triggerer")
 ROLES = ("admin", "op", "user", "viewer")
 """Each has a user of its name, whose password is the name as well."""
+IS_3_3 = Version(version("apache-airflow-core")) >= Version("3.3")
+"""Before it: no `conn-fields` in the form, no `on_kill` of triggers, no state of assets."""
 _PROGRAMS = Path(sys.executable).parent
 
 

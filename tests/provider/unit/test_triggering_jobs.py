@@ -34,11 +34,15 @@ class Store:
     def __init__(self) -> None:
         self.events: list[Any] = []
         self.asked: list[dict[str, Any]] = []
-        self.broken = False
+        self.broken = self.whole = False
 
-    def __call__(self, **asset: Any) -> Store:
-        self.asked.append(asset)
+    def __call__(self, inlets: list[Any]) -> Store:
+        del inlets
         return self
+
+    def __getitem__(self, asset: Any) -> Any:
+        self.asked.append({"asset_name": asset.name, "asset_uri": asset.uri})
+        return self.events if self.whole else self
 
     def after(self, since: str) -> Store:
         self.asked[-1]["after"] = since
@@ -61,7 +65,7 @@ class Store:
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> Store:
     stored = Store()
-    monkeypatch.setattr(assets, "InletEventsAccessor", stored)
+    monkeypatch.setattr(assets, "InletEventsAccessors", stored)
     return stored
 
 
@@ -82,6 +86,12 @@ def test_a_job_that_an_earlier_event_brought_is_left_out(store: Store, again: di
     assert (asked["asset_name"], asked["asset_uri"], asked["ascending"]) == ("orders", "chasqui://c/orders", False)
     assert asked["after"].startswith("2027-01-15T07:00:00")
     assert asked["before"].startswith("2027-01-15T08:05:00")
+
+
+def test_an_airflow_that_gives_all_events_at_once(store: Store) -> None:
+    store.whole = True
+    store.events = [event(job("a")), event(job("a", deliveries=1), job("new"))]
+    assert woken_by(store.events[1]) == ["new"]
 
 
 def test_what_never_was_stored_is_not_left_out(store: Store) -> None:

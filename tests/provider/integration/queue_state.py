@@ -1,0 +1,36 @@
+"""What is in the server, as the tests of triggers ask for it."""
+
+from __future__ import annotations
+
+from redis.asyncio import Redis
+
+
+class State:
+    """What is in the server."""
+
+    def __init__(self, client: Redis, queue_name: str) -> None:
+        self._client = client
+        self._prefix = f"{{chasqui:{queue_name}}}"
+
+    async def waiting(self) -> int:
+        return int(await self._client.xlen(f"{self._prefix}:stream"))
+
+    async def pending(self) -> int:
+        return int((await self._client.xpending(f"{self._prefix}:stream", "default"))["pending"])
+
+    async def delayed(self) -> int:
+        return int(await self._client.zcard(f"{self._prefix}:delayed"))
+
+    async def dead(self) -> list[dict[bytes, bytes]]:
+        return [fields for _, fields in await self._client.xrange(f"{self._prefix}:dlq")]
+
+    async def take_as(self, consumer: str) -> None:
+        """Somebody takes what waits, and is silent for ten minutes."""
+        stream, group = f"{self._prefix}:stream", "default"
+        await self._client.xgroup_create(stream, group, "0", mkstream=True)
+        ((_, entries),) = await self._client.xreadgroup(group, consumer, {stream: ">"})
+        for entry_id, _ in entries:
+            await self._client.xclaim(stream, group, consumer, 0, [entry_id], idle=600_000, justid=True)
+
+    async def empty(self) -> bool:
+        return not await self.waiting() and not await self.delayed()
