@@ -13,7 +13,7 @@ from chasqui_engine.spark.pipeline.store import Store
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-TABLE = ("gold", "metrics_delta")
+_TABLE = ("gold", "metrics_delta")
 _MADE_OF = "chasqui.gold"
 """In the commit itself: which version of gold it holds."""
 
@@ -22,7 +22,7 @@ def update(spark: SparkSession, store: Store, say: Say) -> None:
     """Writes the table, if gold has changed since."""
     from deltalake import CommitProperties, DeltaTable, write_deltalake
 
-    version, path = str(gold.manifest(store)["version"]), store.path(*TABLE)
+    version, path = str(gold.manifest(store)["version"]), store.path(*_TABLE)
     if version == "0" or (DeltaTable.is_deltatable(path) and _made_of(DeltaTable(path)) == version):
         return
     answers = gold.read_metrics(spark, store).toArrow()

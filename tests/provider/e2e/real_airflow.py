@@ -125,6 +125,10 @@ class RealAirflow:
                 command, env=self._environment, stdout=log, stderr=log, start_new_session=True
             )
 
+    def until_watching(self, triggerer: str) -> None:
+        """Waits until a triggerer has taken a trigger up."""
+        self.until(lambda: " starting" in self.log(triggerer), f"{triggerer} to take a trigger", 90)
+
     def freeze(self, name: str) -> None:
         """Stops the first process of a part in its tracks; what it started goes on."""
         self._processes[name].send_signal(signal.SIGSTOP)

@@ -28,7 +28,7 @@ def add_for_a_while(orders: SyncQueue, ids: list[str], seconds: float) -> None:
 
 
 def kill_at_work(airflow: RealAirflow, name: str, orders: SyncQueue, ids: list[str]) -> None:
-    airflow.until(lambda: " starting" in airflow.log(name), "the triggerer", 90)
+    airflow.until_watching(name)
     add_for_a_while(orders, ids, random.uniform(5, 10))
     airflow.kill(name)
 

@@ -12,7 +12,7 @@ from chasqui_engine.errors import ConfigError
 from chasqui_engine.spark.pipeline import bronze, config, gold
 from chasqui_engine.spark.pipeline.run import Pipeline
 from tests.spark.integration.made_events import events_of_jobs, shuffled_batches
-from tests.spark.integration.test_pipeline import AFTER_BRONZE, frame_of, pipeline
+from tests.spark.integration.pipelines import AFTER_BRONZE, frame_of, pipeline
 
 if TYPE_CHECKING:
     from pathlib import Path

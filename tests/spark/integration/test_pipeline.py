@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import random
 import re
-from datetime import UTC, datetime
+from datetime import UTC
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,35 +17,15 @@ from chasqui_engine.spark.pipeline.run import Pipeline
 from chasqui_engine.spark.pipeline.store import Store
 from tests.spark.integration import plain_pass
 from tests.spark.integration.made_events import Event, events_of_jobs, shuffled_batches
+from tests.spark.integration.pipelines import AFTER_BRONZE, COLUMNS, WINDOW_S, frame_of, moment, pipeline
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import redis
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from tests.spark.integration.conftest import Queues
-
-EVENTS = (
-    "entry_id string, ts timestamp, event string, job_id string, name string, attempt int, duration_us bigint, "
-    "reason string, backoff_ms bigint, delay_ms bigint"
-)
-COLUMNS = [column.split()[0] for column in EVENTS.split(", ")]
-WINDOW_S = 3600
-AFTER_BRONZE = ("silver", "gold", "report")
-
-
-def pipeline(spark: SparkSession, folder: Path, queue: str = "q", **settings: Any) -> Pipeline:
-    return Pipeline(spark, PipelineConfig(queues=(queue,), out=f"file://{folder}", window_s=WINDOW_S, **settings))
-
-
-def frame_of(spark: SparkSession, events: list[Event]) -> DataFrame:
-    rows = [tuple(moment(event[c]) if c == "ts" else event[c] for c in COLUMNS) for event in events]
-    return spark.createDataFrame(rows, EVENTS)
-
-
-def moment(ms: int | None) -> datetime | None:
-    return None if ms is None else datetime.fromtimestamp(ms / 1000, UTC).replace(tzinfo=None)
 
 
 def silver_rows(work: Pipeline) -> dict[tuple[str, int], dict[str, Any]]:
