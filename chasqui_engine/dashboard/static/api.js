@@ -16,6 +16,26 @@ export async function get(path, params = {}) {
   return answered(await fetch(query(path, params), { headers: { accept: "application/json" } }));
 }
 
+// Answers come in any order: of several questions under way, all but the last get null.
+export function asker(path) {
+  let last = 0;
+  let under = 0;
+  async function ask(params) {
+    const mine = ++last;
+    under += 1;
+    try {
+      const answer = await get(path, params);
+      return mine === last ? answer : null;
+    } catch (error) {
+      if (mine === last) throw error;
+      return null;
+    } finally {
+      under -= 1;
+    }
+  }
+  return { ask, asking: () => under > 0 };
+}
+
 export async function post(path, params, body = {}) {
   const headers = { "content-type": "application/json", "x-chasqui-csrf": (await whoAmI()).csrf };
   return answered(await fetch(query(path, params), { method: "POST", headers, body: JSON.stringify(body) }));

@@ -1,5 +1,5 @@
 // Dead letters: looked through page by page, by filter.
-import { get } from "./api.js";
+import { asker } from "./api.js";
 import { empty, failure, h, say } from "./dom.js";
 import { count } from "./format.js";
 import { letter } from "./letters.js";
@@ -13,6 +13,7 @@ function newState() {
 
 export function deadTab(context) {
   const state = newState();
+  const letters = asker("api/queue/dead");
   const rows = h("tbody");
   const everyone = h("input", { type: "checkbox", id: "select-page", "aria-label": "Select all on this page" });
   const head = h("tr", {}, h("th", { class: "tick" }, everyone), TITLES.map((text) => h("th", { scope: "col", text })));
@@ -30,10 +31,12 @@ export function deadTab(context) {
     first();
   });
 
-  async function load() {
+  async function load({ unasked = false } = {}) {
     try {
       const before = state.cursors.at(-1);
-      const page = await get("api/queue/dead", { ...context.place, ...state.filter, before });
+      const page = await letters.ask({ ...context.place, ...state.filter, before });
+      if (page === null) return null;
+      if (unasked && inUse()) return offer(); // since the question was put
       if (before && !page.rows.length && page.next === null) {
         state.cursors.pop(); // the last page is no more
         return await load();
@@ -45,6 +48,17 @@ export function deadTab(context) {
       table.hidden = true;
       notes.replaceChildren(failure(error));
     }
+    return null;
+  }
+
+  function inUse() {
+    const reading = rows.contains(document.activeElement) || rows.querySelector(".letter-whole");
+    return reading || state.cursors.length > 0 || state.selected.size > 0 || state.all;
+  }
+
+  function offer() {
+    fresh.hidden = false;
+    pager.hidden = false;
     return null;
   }
 
@@ -98,14 +112,9 @@ export function deadTab(context) {
   return {
     element: h("section", { class: "card" }, filter, actions.element, table, notes, pager),
     update(view) {
-      if (view.dead === state.total || actions.busy()) return;
-      const idle = !state.cursors.length && !state.selected.size && !state.all;
-      const reading = rows.contains(document.activeElement) || rows.querySelector(".letter-whole");
-      if (idle && !reading) load();
-      else {
-        fresh.hidden = false;
-        pager.hidden = false;
-      }
+      if (view.dead === state.total || actions.busy() || letters.asking()) return;
+      if (inUse()) offer();
+      else load({ unasked: true });
     },
   };
 }

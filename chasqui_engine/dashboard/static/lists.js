@@ -1,5 +1,5 @@
 // Jobs that wait, run, run later, or come again: one table each, page by page.
-import { get, pageOf } from "./api.js";
+import { asker, pageOf } from "./api.js";
 import { command, empty, failure, h } from "./dom.js";
 import { count, duration, moment, now, until } from "./format.js";
 
@@ -21,6 +21,7 @@ function cell(label, text, kind = "", more = {}) {
 // A table that loads itself, and again when the number of its jobs changed and nobody is busy in it.
 function listTab(context, { path, field, columns, row, none, cursor, group = null }) {
   const first = {};
+  const jobs = asker(path);
   const rows = h("tbody");
   const head = columns.map((text) => h("th", { scope: "col", text }));
   const table = h("table", { class: "fold", hidden: true }, h("thead", {}, h("tr", {}, head)), rows);
@@ -31,12 +32,19 @@ function listTab(context, { path, field, columns, row, none, cursor, group = nul
   const element = h("section", { class: "card" }, table, notes, pager);
   let shown = first;
   let known = null;
+  let stale = false;
   let next = null;
 
-  async function load(params) {
+  async function load(params, { unasked = false } = {}) {
     shown = params;
+    stale = false;
     try {
-      const page = await get(path, { ...context.place, ...params });
+      const page = await jobs.ask({ ...context.place, ...params });
+      if (page === null) return;
+      if (unasked && inUse()) {
+        stale = true;
+        return;
+      }
       next = page.next;
       const made = (one) => row(one, context);
       rows.replaceChildren(...(group ? grouped(page.rows, group, columns.length, made) : page.rows.map(made)));
@@ -51,15 +59,19 @@ function listTab(context, { path, field, columns, row, none, cursor, group = nul
     }
   }
 
+  function inUse() {
+    return shown !== first || element.contains(document.activeElement);
+  }
+
   more.addEventListener("click", () => load({ [cursor]: next }));
   back.addEventListener("click", () => load(first));
   load(first);
   return {
     element,
     update(view) {
-      const changed = known !== null && (known !== view[field] || field === "active");
+      stale ||= known !== null && (known !== view[field] || field === "active");
       known = view[field];
-      if (changed && shown === first && !element.contains(document.activeElement)) load(first);
+      if (stale && !inUse() && !jobs.asking()) load(first, { unasked: true });
     },
   };
 }

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import redis
+    from playwright.sync_api import Route
 
     from chasqui_engine import SyncQueue
     from tests.dashboard.browser.test_views import OpenTab
@@ -122,6 +123,31 @@ def test_details_and_pages(open_tab: OpenTab, queue: SyncQueue, dead: list[str])
     # That page is no more.
     expect(page.locator(".pager")).to_contain_text("Page 1 · 4 dead letters in all")
     expect(page.locator("table.dead tbody tr")).to_have_count(4)
+
+
+def test_what_is_being_read_is_not_drawn_anew(
+    open_tab: OpenTab, queue: SyncQueue, client: redis.Redis, dead: list[str]
+) -> None:
+    """However late the list's answers are: the one that was under way when a letter was opened, too."""
+    page = open_tab(AnyGuard()).open(page_of(queue))
+    lists: list[str] = []
+
+    def slowly(route: Route) -> None:
+        lists.append(route.request.url)
+        time.sleep(0.5)
+        route.continue_()
+
+    page.route("**/api/queue/dead?*", slowly)
+    page.locator('[data-tab="dead"]').click()
+    expect(page.locator("table.dead tbody tr")).to_have_count(6)
+    page.locator(f'tr[data-id="{dead[5]}"]').get_by_role("button", name="Details").click()
+    expect(page.locator(".letter-whole pre").nth(1)).to_contain_text('"n": 5')
+    assert len(lists) == 1
+    client.xadd(dead_key(queue.name), dead_fields(1, error="ValueError: just now"))
+    expect(page.locator("#fresh")).to_be_visible()
+    expect(page.locator(".letter-whole")).to_be_visible()
+    page.locator("#fresh").click()
+    expect(page.locator("table.dead tbody")).to_contain_text("just now")
 
 
 def test_who_may_only_look_sees_no_buttons(
