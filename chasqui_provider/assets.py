@@ -13,11 +13,10 @@ from airflow.sdk.exceptions import AirflowRuntimeError
 from airflow.sdk.execution_time.context import InletEventsAccessors
 
 from chasqui_provider.connection import DEFAULT_CONN_ID
+from chasqui_provider.told import Offer, Run, may_have_been_told, offer_of, run_of
 
 _log = logging.getLogger(__name__)
 
-_Run = tuple[str, int]
-_FIRST_OFFER = (0, 0)
 _MOST_EVENTS = 1000
 _CLOCKS_DIFFER_BY = timedelta(hours=1)
 
@@ -47,12 +46,12 @@ def triggering_jobs(context: Any) -> list[dict[str, Any]]:
     once more. Such jobs are left out here, because the run that the first event made has them.
     """
     told = [(event, job) for event in _triggering(context) for job in _items(event, "jobs")]
-    own: dict[_Run, tuple[Any, dict[str, Any]]] = {}
-    for event, job in sorted(told, key=lambda one: _offer(one[1])):
-        own.setdefault(_run_of(job), (event, job))
-    doubtful = {run: one for run, one in own.items() if _offer(one[1]) > _FIRST_OFFER}
+    own: dict[Run, tuple[Any, dict[str, Any]]] = {}
+    for event, job in sorted(told, key=lambda one: offer_of(one[1])):
+        own.setdefault(run_of(job), (event, job))
+    doubtful = {run: one for run, one in own.items() if may_have_been_told(one[1])}
     earliest = _earliest_offers(doubtful) if doubtful else {}
-    fresh = {job["id"]: job for run, (_, job) in own.items() if _offer(job) <= earliest.get(run, _offer(job))}
+    fresh = {job["id"]: job for run, (_, job) in own.items() if offer_of(job) <= earliest.get(run, offer_of(job))}
     return list(fresh.values())
 
 
@@ -73,17 +72,7 @@ def _items(asset_event: Any, what: str) -> Iterator[dict[str, Any]]:
         yield from payload.get(what) or ()
 
 
-def _run_of(job: dict[str, Any]) -> _Run:
-    """An id that was free again and taken anew is another job."""
-    return job["id"], job["created_at_ms"]
-
-
-def _offer(job: dict[str, Any]) -> tuple[int, int]:
-    """Which offer of a job to Airflow an event is: it grows with every one, whatever the clocks say."""
-    return job["attempt"], job.get("deliveries", 0)
-
-
-def _earliest_offers(doubtful: dict[_Run, tuple[Any, dict[str, Any]]]) -> dict[_Run, tuple[int, int]]:
+def _earliest_offers(doubtful: dict[Run, tuple[Any, dict[str, Any]]]) -> dict[Run, Offer]:
     """The earliest offer of each of these jobs among the events that are stored for their assets."""
     since_ms = min(job["created_at_ms"] for _, job in doubtful.values())
     since = datetime.fromtimestamp(since_ms / 1000, UTC) - _CLOCKS_DIFFER_BY
@@ -92,12 +81,12 @@ def _earliest_offers(doubtful: dict[_Run, tuple[Any, dict[str, Any]]]) -> dict[_
     for event, _ in doubtful.values():
         asset = event.asset.name, event.asset.uri
         until[asset] = max(event.timestamp, until.get(asset, event.timestamp))
-    earliest: dict[_Run, tuple[int, int]] = {}
+    earliest: dict[Run, Offer] = {}
     for (name, uri), before in until.items():
         for event in _stored(Asset(name=name, uri=uri), since, before):
             for job in _items(event, "jobs"):
-                if (run := _run_of(job)) in doubtful:
-                    earliest[run] = min(_offer(job), earliest.get(run, _offer(job)))
+                if (run := run_of(job)) in doubtful:
+                    earliest[run] = min(offer_of(job), earliest.get(run, offer_of(job)))
     return earliest
 
 

@@ -1,15 +1,17 @@
-"""The plugin: the timetable for the scheduler, the dashboard for the api-server."""
+"""The plugin: the timetable for the scheduler, the dashboard for the api-server, the listener for the triggerer."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
 from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
 from airflow.plugins_manager import AirflowPlugin
 
 from chasqui_provider.links import airflow_path
+from chasqui_provider.plugins import listener
 from chasqui_provider.timetables.repeatable import RepeatableTimetable
 
 _log = logging.getLogger(__name__)
@@ -22,7 +24,7 @@ _ICON = (
 
 
 class _WhenAsked:
-    """A list that is made when it is asked for: only the api-server does, and it alone pays for the imports."""
+    """A list that is made when it is asked for: whoever does not ask does not pay for the imports."""
 
     def __init__(self, make: Callable[[], list[Any]]) -> None:
         self._make = make
@@ -52,6 +54,11 @@ def _views() -> list[Any]:
     return [{**view, "icon": _ICON}]
 
 
+def _listeners() -> list[Any]:
+    # Before Airflow 3.3, assets have no state in which a job could be marked.
+    return [listener] if find_spec("airflow.models.asset_state_store") else []
+
+
 class ChasquiPlugin(AirflowPlugin):
     """Loaded through the `airflow.plugins` entry point: a provider's own `plugins` key is not."""
 
@@ -59,3 +66,4 @@ class ChasquiPlugin(AirflowPlugin):
     timetables = [RepeatableTimetable]  # noqa: RUF012 - the base class declares it so
     fastapi_apps = _WhenAsked(_apps)
     external_views = _WhenAsked(_views)
+    listeners = _WhenAsked(_listeners)

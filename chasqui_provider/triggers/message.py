@@ -12,6 +12,7 @@ from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 from chasqui_provider.connection import DEFAULT_CONN_ID
 from chasqui_provider.hooks.chasqui import ChasquiHook
 from chasqui_provider.messages import Batch, JobStream, StreamOptions, Verdict
+from chasqui_provider.told import left_to_tell
 
 if TYPE_CHECKING:
     from airflow.triggers.shared_stream import SharedStreamProducer
@@ -94,17 +95,18 @@ class ChasquiMessageTrigger(BaseEventTrigger):
         return JobStreamProducer(trigger.open)
 
     async def filter_shared_stream(self, shared_stream: AsyncIterator[Any]) -> AsyncIterator[TriggerEvent]:
-        """Each batch as an event."""
+        """Each batch as an event, without what an earlier event has told."""
         from airflow.triggers.shared_stream import reject_shared_stream_event
 
         async for batch, queue_name in shared_stream:
-            payload = batch.payload(queue_name)
-            if self.accepts(payload):
-                yield TriggerEvent(payload)
-                # Reached only when the event is on its way; a trigger that is cancelled before never gets here.
-                batch.handed_on += 1
-            else:
+            payload = await left_to_tell(batch.payload(queue_name), self.asset_state_store)
+            if payload["jobs"] and not self.accepts(payload):
                 reject_shared_stream_event()
+                continue
+            if payload["jobs"]:
+                yield TriggerEvent(payload)
+            # Reached only when the event is on its way; a trigger that is cancelled before never gets here.
+            batch.handed_on += 1
 
     async def open(self) -> JobStream:
         """The stream of jobs, not yet started."""

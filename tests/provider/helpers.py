@@ -55,6 +55,21 @@ def worker_thread(url: str, queue_name: str, handler: Any = double, **options: A
         thread.join(DEADLINE_S)
 
 
+class AssetState:
+    """The state store of an asset, with some keys in it, as a trigger reads it."""
+
+    def __init__(self, *keys: str, error: Exception | None = None) -> None:
+        self._keys = keys
+        self._error = error
+        self.asked: list[str] = []
+
+    async def aget(self, key: str) -> str | None:
+        self.asked.append(key)
+        if self._error:
+            raise self._error
+        return "there" if key in self._keys else None
+
+
 async def until(condition: Callable[[], Any], what: str, deadline_s: float = DEADLINE_S) -> Any:
     """Waits for a condition; it may be a coroutine function."""
     give_up_at = time.monotonic() + deadline_s

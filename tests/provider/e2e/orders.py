@@ -50,5 +50,11 @@ def all_taken(airflow: RealAirflow, orders: SyncQueue, ids: list[str]) -> list[s
     return list(airflow.until(taken, "every job to be taken", 60))
 
 
+def idle_runs(airflow: RealAirflow) -> list[str]:
+    """Runs that were woken for nothing."""
+    ids = [run["dag_run_id"] for run in airflow.runs("woken")]
+    return [run_id for run_id in ids if not airflow.xcom("woken", run_id, "take")]
+
+
 def all_done(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return runs if runs and all(run["state"] == "success" for run in runs) else []

@@ -122,8 +122,14 @@ class RealAirflow:
                 *options,
             ]
             self._processes[name] = subprocess.Popen(
-                command, env=self._environment, stdout=log, stderr=log, start_new_session=True
+                command, env=self._environment_of(part), stdout=log, stderr=log, start_new_session=True
             )
+
+    def _environment_of(self, part: str) -> dict[str, str]:
+        if part != "api-server":
+            return self._environment
+        connect_args = "tests.provider.e2e.sqlite.API_SERVER_CONNECT_ARGS"
+        return {**self._environment, "AIRFLOW__DATABASE__SQL_ALCHEMY_CONNECT_ARGS": connect_args}
 
     def until_watching(self, triggerer: str) -> None:
         """Waits until a triggerer has taken a trigger up."""
@@ -175,19 +181,23 @@ class RealAirflow:
         return self.client_of("admin")
 
     def get(self, path: str, **query: Any) -> Any:
-        answer = self.client.get(path, params=query)
-        give_up_at = time.monotonic() + 60
-        # Airflow 3.3.2 cannot describe an asset event whose run is still queued: it has no start_date.
-        while answer.status_code == 500 and time.monotonic() < give_up_at:
-            time.sleep(1)
-            answer = self.client.get(path, params=query)
-        return answer.raise_for_status().json()
+        return self._ask("GET", path, params=query)
 
     def post(self, path: str, body: Any) -> Any:
-        return self.client.post(path, json=body).raise_for_status().json()
+        return self._ask("POST", path, json=body)
 
     def patch(self, path: str, body: Any, **query: Any) -> Any:
-        return self.client.patch(path, json=body, params=query).raise_for_status().json()
+        return self._ask("PATCH", path, json=body, params=query)
+
+    def _ask(self, method: str, path: str, **question: Any) -> Any:
+        answer = self.client.request(method, path, **question)
+        give_up_at = time.monotonic() + 60
+        # SQLite was locked; or Airflow 3.3.2 cannot describe an asset event whose run is still queued, for want of a
+        # start_date.
+        while answer.status_code == 500 and time.monotonic() < give_up_at:
+            time.sleep(1)
+            answer = self.client.request(method, path, **question)
+        return answer.raise_for_status().json()
 
     def unpause(self, dag_id: str) -> None:
         self.until(lambda: self.client.get(f"/api/v2/dags/{dag_id}").status_code == 200, f"DAG {dag_id}", 60)

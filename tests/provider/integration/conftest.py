@@ -1,14 +1,24 @@
-"""Fixtures for triggers on a queue."""
+"""Fixtures for triggers on a queue, and for what needs Airflow's database."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 from redis.asyncio import Redis
 
 from chasqui_engine import Queue
 from tests.provider.integration.queue_state import State
+
+
+@pytest.fixture(scope="session")
+def airflow_tables() -> None:
+    """Airflow's tables, in the tests' own home."""
+    command = [str(Path(sys.executable).parent / "airflow"), "db", "migrate"]
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,16 +16,13 @@ from tests.provider.helpers import worker_thread
 from tests.servers import ServerProcess
 
 # A whole run goes through parts of Airflow that warn of their own libraries.
-pytestmark = [pytest.mark.filterwarnings("default"), pytest.mark.timeout(120)]
+pytestmark = [
+    pytest.mark.filterwarnings("default"),
+    pytest.mark.timeout(120),
+    pytest.mark.usefixtures("airflow_tables"),
+]
 
 EXAMPLES = Path(__file__).parents[3] / "dags_examples"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def database() -> None:
-    """Airflow's tables, in the tests' own home."""
-    command = [str(Path(sys.executable).parent / "airflow"), "db", "migrate"]
-    subprocess.run(command, check=True, capture_output=True, timeout=120)
 
 
 @pytest.fixture

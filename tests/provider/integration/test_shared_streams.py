@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from chasqui_engine import Queue
+from chasqui_engine import Job, Queue
 from chasqui_provider.messages import Batch, Verdict
+from chasqui_provider.told import mark_of
 from chasqui_provider.triggers.chasqui import ChasquiMessageTrigger
-from tests.provider.helpers import until
+from tests.provider.helpers import AssetState, until
 from tests.provider.integration.queue_state import State
 from tests.servers import ServerProcess
 
@@ -123,6 +124,49 @@ async def test_what_a_dead_triggerer_held_is_told_as_such(queue: Queue, state: S
         await until(lambda: airflow.events, "the event")
         (job,) = airflow.events[0][1]["jobs"]
         assert (job["attempt"], job["deliveries"]) == (0, 1)
+        airflow.store()
+        await until(state.empty, "the ack")
+
+
+def knowing(trigger: ChasquiMessageTrigger, *told: Job) -> ChasquiMessageTrigger:
+    """A trigger of an asset whose state has marks of these jobs."""
+    marks = [mark_of({"id": job.id, "created_at_ms": job.created_at_ms}) for job in told]
+    trigger.asset_state_store = AssetState(*marks)  # type: ignore[assignment]
+    return trigger
+
+
+async def test_what_a_dead_triggerer_told_is_acked_and_not_told_again(queue: Queue, state: State) -> None:
+    told = [await queue.add("o", None, job_id=f"told-{n}") for n in range(3)]
+    await queue.add("o", None, job_id="untold")
+    await state.take_as("a triggerer that died")
+    async with runner() as airflow:
+        airflow.start(1, knowing(ChasquiMessageTrigger(queue.name, batch_size=4, linger=0.3), *told))
+        await until(lambda: airflow.events, "the event")
+        assert airflow.job_ids() == ["untold"]
+        airflow.store()
+        await until(state.empty, "the acks")
+        assert await state.dead() == []
+
+
+async def test_a_batch_that_was_told_as_a_whole_makes_no_event(queue: Queue, state: State) -> None:
+    told = await queue.add("o", None, job_id="a")
+    await state.take_as("a triggerer that died")
+    async with runner() as airflow:
+        airflow.start(1, knowing(ChasquiMessageTrigger(queue.name), told))
+        await until(state.empty, "the ack")
+        assert airflow.events == []
+        assert await state.dead() == []
+
+
+async def test_of_two_triggers_only_the_one_that_has_not_told_a_job_tells_it(queue: Queue, state: State) -> None:
+    told = await queue.add("o", None, job_id="a")
+    await state.take_as("a triggerer that died")
+    async with runner(cohort_grace_period=0.1) as airflow:
+        airflow.start(1, knowing(ChasquiMessageTrigger(queue.name), told))
+        airflow.start(2, knowing(ChasquiMessageTrigger(queue.name)))
+        await until(lambda: airflow.events, "the event")
+        assert [trigger_id for trigger_id, _, _ in airflow.events] == [2]
+        assert await state.pending() == 1, "not acked before that event is stored as well"
         airflow.store()
         await until(state.empty, "the ack")
 

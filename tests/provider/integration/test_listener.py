@@ -1,0 +1,130 @@
+"""The mark of a told job is stored with its event, or neither is: in Airflow's own tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+pytest.importorskip("airflow.models.asset_state_store", reason="assets have had a state since Airflow 3.3")
+
+from airflow._shared.timezones import timezone
+from airflow.listeners.listener import get_listener_manager
+from airflow.models.asset import AssetActive, AssetEvent, AssetModel, AssetWatcherModel
+from airflow.models.asset_state_store import AssetStateStoreModel
+from airflow.models.trigger import Trigger
+from airflow.triggers.base import TriggerEvent
+from airflow.utils.session import create_session
+from sqlalchemy import select, update
+from sqlalchemy.dialects import mysql, postgresql
+
+from chasqui_provider.plugins import listener
+from chasqui_provider.plugins.chasqui import ChasquiPlugin
+from chasqui_provider.told import mark_of
+
+# Importing Airflow's models warns.
+pytestmark = [pytest.mark.filterwarnings("default"), pytest.mark.usefixtures("airflow_tables")]
+
+
+@pytest.fixture(autouse=True)
+def _listening() -> Iterator[None]:
+    """As Airflow does with a plugin's listeners; it may have done so already."""
+    manager = get_listener_manager()
+    assert ChasquiPlugin.listeners == [listener]
+    manager.add_listener(listener)
+    yield
+    manager.clear()
+
+
+@pytest.fixture
+def watcher() -> tuple[int, int]:
+    """A trigger that watches for an asset, as a DAG file would make them: their numbers."""
+    name = f"orders-{uuid4()}"
+    with create_session() as session:
+        asset = AssetModel(name=name, uri=f"chasqui://c/{name}")
+        trigger = Trigger(classpath="chasqui_provider.triggers.chasqui.ChasquiMessageTrigger", kwargs={})
+        session.add_all([asset, trigger, AssetActive.for_asset(asset)])
+        session.flush()
+        session.add(AssetWatcherModel(name=name, asset_id=asset.id, trigger_id=trigger.id))
+        return asset.id, trigger.id
+
+
+def job(job_id: str, attempt: int = 0) -> dict[str, Any]:
+    return {"id": job_id, "attempt": attempt, "deliveries": 0, "created_at_ms": 1_800_000_000_000}
+
+
+def told(*jobs: dict[str, Any]) -> TriggerEvent:
+    return TriggerEvent({"queue_name": "q", "jobs": list(jobs)})
+
+
+def marks(asset_id: int) -> set[str]:
+    with create_session() as session:
+        return set(session.scalars(select(AssetStateStoreModel.key).where(AssetStateStoreModel.asset_id == asset_id)))
+
+
+def events(asset_id: int) -> int:
+    with create_session() as session:
+        return len(session.scalars(select(AssetEvent.id).where(AssetEvent.asset_id == asset_id)).all())
+
+
+def test_the_jobs_of_a_stored_event_are_marked(watcher: tuple[int, int]) -> None:
+    asset_id, trigger_id = watcher
+    Trigger.submit_event(trigger_id, told(job("a"), job("b")))
+    Trigger.submit_event(trigger_id, told(job("b", attempt=1), job("b", attempt=1), job("c")))
+    assert marks(asset_id) == {mark_of(job(one)) for one in "abc"}
+    assert events(asset_id) == 2
+
+
+def test_of_an_event_that_is_not_stored_no_mark_stays(
+    watcher: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asset_id, trigger_id = watcher
+
+    def killed(session: Any, **_: Any) -> None:
+        marked = session.scalars(select(AssetStateStoreModel.key).where(AssetStateStoreModel.asset_id == asset_id))
+        assert marked.all() == [mark_of(job("a"))]
+        raise RuntimeError("killed before the commit")
+
+    monkeypatch.setattr("airflow.assets.manager.AssetManager._queue_dagruns", killed)
+    with pytest.raises(RuntimeError, match="killed"):
+        Trigger.submit_event(trigger_id, told(job("a")))
+    assert not marks(asset_id)
+    assert not events(asset_id)
+
+
+@pytest.mark.parametrize("payload", [None, 3, {"jobs": [job("a")]}, {"queue_name": "q", "events": []}])
+def test_events_of_others_leave_no_mark(watcher: tuple[int, int], payload: Any) -> None:
+    asset_id, trigger_id = watcher
+    Trigger.submit_event(trigger_id, TriggerEvent(payload))
+    assert events(asset_id) == 1
+    assert not marks(asset_id)
+
+
+def test_marks_go_after_a_day_but_not_at_once_after_a_start(
+    watcher: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asset_id, trigger_id = watcher
+    Trigger.submit_event(trigger_id, told(job("old"), job("new")))
+    with create_session() as session:
+        session.add(AssetStateStoreModel(asset_id=asset_id, key="of somebody else", value="1"))
+        session.flush()
+        kept = AssetStateStoreModel.key != mark_of(job("new"))
+        long_ago = timezone.utcnow() - timedelta(days=1, minutes=1)
+        session.execute(update(AssetStateStoreModel).where(kept).values(updated_at=long_ago))
+    Trigger.submit_event(trigger_id, told(job("next")))
+    assert mark_of(job("old")) in marks(asset_id)
+
+    monkeypatch.setattr(listener, "_next_sweep_s", 0.0)
+    Trigger.submit_event(trigger_id, told(job("last")))
+    assert marks(asset_id) == {"of somebody else", *(mark_of(job(one)) for one in ("new", "next", "last"))}
+
+
+@pytest.mark.parametrize(
+    ("name", "dialect", "clause"),
+    [("mysql", mysql.dialect(), "INSERT IGNORE"), ("postgresql", postgresql.dialect(), "ON CONFLICT DO NOTHING")],
+)
+def test_a_mark_that_is_there_fails_nothing_on_other_databases(name: str, dialect: Any, clause: str) -> None:
+    assert clause in str(listener._insert_unless_there(name).compile(dialect=dialect))
