@@ -29,8 +29,12 @@ class Connections(Protocol):
 class Guard(Protocol):
     """Asked at every request, whatever the route."""
 
-    async def user(self, request: Request, *, change: bool) -> str:
-        """The name of who asks. Raises `HTTPException` 401 for nobody, 403 for who may not look, or not change."""
+    async def user(self, request: Request, *, change: bool, connection: str | None) -> str:
+        """The name of who asks. Raises `HTTPException` 401 for nobody, 403 for who may not look, or not change.
+
+        `connection` is the server that is asked about. With None it is about none of them: the page itself, or who one
+        is. For lists of several servers, each of them is asked for, and those that are refused are left out.
+        """
         ...
 
 
@@ -65,7 +69,7 @@ class TokenGuard:
         # What the browser keeps is not the token: it cannot be put into an address.
         self._pass = hmac.new(self._token, b"cookie", hashlib.sha256).hexdigest()
 
-    async def user(self, request: Request, *, change: bool) -> str:
+    async def user(self, request: Request, *, change: bool, connection: str | None) -> str:
         """Whoever has the token may do everything."""
         if request.method == "GET" and (given := request.query_params.get("token")) is not None:
             self._sign_in(request, given)

@@ -15,7 +15,7 @@ from chasqui_engine.dashboard import audit, csrf, looks, rows
 from chasqui_engine.dashboard.answers import answer, stream
 from chasqui_engine.dashboard.selecting import MOST_IDS, Selected, WantedQuery, check_ids, each, newest_page
 from chasqui_engine.dashboard.series import WINDOWS_MIN, Series
-from chasqui_engine.dashboard.state import At, Dashboard, Looking, Place, The
+from chasqui_engine.dashboard.state import Asked, At, Dashboard, Looking, Named, Place, The, Visible
 from chasqui_engine.errors import ConfigError
 
 router = APIRouter(prefix="/api")
@@ -30,10 +30,10 @@ JobIdQuery = Annotated[str, Query(alias="id", max_length=1024)]
 
 
 @router.get("/me")
-async def me(request: Request, the: The, user: Looking) -> Response:
-    """Who asks, what they may do, and what the page needs to know."""
+async def me(request: Request, the: The, user: Looking, connection: Asked) -> Response:
+    """Who asks, what they may do (with a connection: there), and what the page needs to know."""
     try:
-        await the.guard.user(request, change=True)
+        await the.guard.user(request, change=True, connection=connection)
         allowed = True
     except HTTPException:
         allowed = False
@@ -55,25 +55,25 @@ async def me(request: Request, the: The, user: Looking) -> Response:
 
 
 @router.get("/queues")
-async def queues(the: The, user: Looking) -> Response:
-    """How all queues of all connections stand."""
-    return answer(_queues(await the.watch_all().now()))
+async def queues(the: The, user: Looking, visible: Visible) -> Response:
+    """How all queues stand, of all connections that the user may look at."""
+    return answer(_queues(await the.watch_all().now(), visible))
 
 
 @router.get("/queues/live")
-async def queues_live(the: The, user: Looking) -> Response:
+async def queues_live(the: The, user: Looking, visible: Visible) -> Response:
     """The same again and again."""
     the.watches.check_room()
-    return stream(the.watch_all(), _queues)
+    return stream(the.watch_all(), lambda seen: _queues(seen, visible))
 
 
-def _queues(seen: Any) -> dict[str, Any]:
-    return {"connections": seen, "now_ms": now_ms()}
+def _queues(seen: Any, visible: frozenset[str]) -> dict[str, Any]:
+    return {"connections": [one for one in seen if one["name"] in visible], "now_ms": now_ms()}
 
 
 @router.get("/queues/search")
 async def queues_search(
-    the: The, user: Looking, connection: str, text: Annotated[str, Query(min_length=1, max_length=200)]
+    the: The, user: Looking, connection: Named, text: Annotated[str, Query(min_length=1, max_length=200)]
 ) -> Response:
     """Queues of a connection by a part of their name."""
     found = await looks.search(the.pool, connection, text, the.settings.page_size)

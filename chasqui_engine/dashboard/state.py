@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import Depends, Query, Request
+from fastapi import Depends, HTTPException, Query, Request
 
 from chasqui_engine.dashboard import csrf
 from chasqui_engine.dashboard.access import Connections, Guard
@@ -15,6 +16,7 @@ from chasqui_engine.dashboard.looks import AllLook, QueueLook, QueuesLook
 from chasqui_engine.dashboard.pool import Pool
 from chasqui_engine.dashboard.settings import DashboardSettings
 from chasqui_engine.dashboard.watching import Watch, Watches
+from chasqui_engine.errors import ConfigError
 from chasqui_engine.names import check_queue_name
 from chasqui_engine.producer import Producer
 
@@ -73,24 +75,57 @@ def the_dashboard(request: Request) -> Dashboard:
     return dashboard
 
 
-async def may_look(request: Request) -> str:
+def the_connection(connection: Annotated[str | None, Query()] = None) -> str | None:
+    """The server that is asked about, if any. Read in one place: what is guarded is what is used."""
+    return connection
+
+
+Asked = Annotated[str | None, Depends(the_connection)]
+
+
+async def may_look(request: Request, connection: Asked) -> str:
     """The user's name, for who may look."""
-    return await the_dashboard(request).guard.user(request, change=False)
+    return await the_dashboard(request).guard.user(request, change=False, connection=connection)
 
 
-async def may_change(request: Request) -> str:
+async def may_change(request: Request, connection: Asked) -> str:
     """The user's name, for who may change things and does so from our own page."""
-    user = await the_dashboard(request).guard.user(request, change=True)
+    user = await the_dashboard(request).guard.user(request, change=True, connection=connection)
     csrf.check(request)
     return user
 
 
-def the_place(connection: Annotated[str, Query()], queue: Annotated[str, Query()]) -> Place:
+async def visible(request: Request) -> frozenset[str]:
+    """The servers that who asks may look at."""
+    dashboard, seen = the_dashboard(request), set()
+    for name in await dashboard.connections.names():
+        try:
+            await dashboard.guard.user(request, change=False, connection=name)
+        except HTTPException as err:
+            if err.status_code != HTTPStatus.FORBIDDEN:
+                raise
+        else:
+            seen.add(name)
+    return frozenset(seen)
+
+
+def a_connection(connection: Asked) -> str:
+    """The server that is asked about; raises `ConfigError` without one."""
+    if connection is None:
+        raise ConfigError("connection is missing: pass the name of a server")
+    return connection
+
+
+Named = Annotated[str, Depends(a_connection)]
+
+
+def the_place(connection: Named, queue: Annotated[str, Query()]) -> Place:
     """From the query; raises `ConfigError` for what cannot be a queue."""
     return Place(connection, check_queue_name(queue, "queue"))
 
 
 The = Annotated[Dashboard, Depends(the_dashboard)]
+Visible = Annotated[frozenset[str], Depends(visible)]
 Looking = Annotated[str, Depends(may_look)]
 Changing = Annotated[str, Depends(may_change)]
 At = Annotated[Place, Depends(the_place)]

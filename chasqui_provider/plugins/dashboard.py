@@ -22,8 +22,6 @@ from chasqui_engine.dashboard import DashboardSettings, create_app
 from chasqui_provider.connection import CONN_TYPE, settings_of
 
 PREFIX = "/chasqui"
-_LISTS = ("/api/queues", "/api/queues/live")
-"""What shows queues of every connection."""
 
 
 class AirflowConnections:
@@ -78,26 +76,33 @@ class AirflowGuard:
     def __init__(self, connections: AirflowConnections) -> None:
         self._connections = connections
 
-    async def user(self, request: Request, *, change: bool) -> str:
+    async def user(self, request: Request, *, change: bool, connection: str | None) -> str:
         """The name of the user of this session or token; 401 without one, 403 without the permission."""
         user = await get_user(request, None, await bearer_scheme(request))
-        if not await asyncio.to_thread(_may, user, "PUT" if change else "GET", await self._asked_for(request)):
+        if not await self._may(user, "PUT" if change else "GET", connection):
             need = "edit" if change else "read"
-            raise HTTPException(403, f"This needs the permission to {need} Airflow's connections.")
+            what = "Airflow's connections" if connection is None else f"the connection {connection}"
+            raise HTTPException(403, f"This needs the permission to {need} {what}.")
         return user.get_name()
 
-    async def _asked_for(self, request: Request) -> Sequence[str]:
-        """The connections that a request is about."""
-        if (name := request.query_params.get("connection")) is not None:
-            return [name]
-        return await self._connections.names() if request.url.path.endswith(_LISTS) else []
+    async def _may(self, user: Any, method: Any, connection: str | None) -> bool:
+        if connection is not None:
+            return await asyncio.to_thread(_may_one, user, method, connection)
+        if await asyncio.to_thread(_may_all, user, method):
+            return True
+        # Some may read or edit certain connections only.
+        for name in await self._connections.names():
+            if await asyncio.to_thread(_may_one, user, method, name):
+                return True
+        return False
 
 
-def _may(user: Any, method: Any, conn_ids: Sequence[str]) -> bool:
-    manager = get_auth_manager()
-    if not conn_ids:
-        return manager.is_authorized_connection(method=method, user=user)
-    return all(manager.is_authorized_connection(method=method, user=user, details=_details(one)) for one in conn_ids)
+def _may_all(user: Any, method: Any) -> bool:
+    return get_auth_manager().is_authorized_connection(method=method, user=user)
+
+
+def _may_one(user: Any, method: Any, conn_id: str) -> bool:
+    return get_auth_manager().is_authorized_connection(method=method, user=user, details=_details(conn_id))
 
 
 def _details(conn_id: str) -> ConnectionDetails:

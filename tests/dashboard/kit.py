@@ -47,16 +47,28 @@ class AnyGuard:
     def __init__(self, *, may_change: bool = True) -> None:
         self._may_change = may_change
 
-    async def user(self, request: Request, *, change: bool) -> str:
+    async def user(self, request: Request, *, change: bool, connection: str | None) -> str:
         if change and not self._may_change:
             raise HTTPException(403, "You may look, but not change anything.")
+        return "ada"
+
+
+class SomeGuard:
+    """Lets everybody look at one server, and at no other."""
+
+    def __init__(self, connection: str) -> None:
+        self._connection = connection
+
+    async def user(self, request: Request, *, change: bool, connection: str | None) -> str:
+        if connection not in (None, self._connection):
+            raise HTTPException(403, "That server is not yours.")
         return "ada"
 
 
 class NobodyGuard:
     """Lets nobody in."""
 
-    async def user(self, request: Request, *, change: bool) -> str:
+    async def user(self, request: Request, *, change: bool, connection: str | None) -> str:
         raise HTTPException(401, "Who are you?")
 
 

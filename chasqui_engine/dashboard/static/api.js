@@ -2,8 +2,9 @@
 
 let me = null;
 
-export async function whoAmI() {
-  me = me || (await get("api/me"));
+// With a connection: what the user may do there.
+export async function whoAmI(connection) {
+  me = me || (await get("api/me", { connection }));
   return me;
 }
 

@@ -36,10 +36,10 @@ function tell(state, text) {
 }
 
 try {
-  const me = await whoAmI();
+  const at = here();
+  const me = await whoAmI(at.connection);
   furnish(me);
   keepAges();
-  const at = here();
   if (at.queue === undefined) await showQueues(main, { me, crumbs, tell });
   else if (at.job === undefined) await showQueue(main, at, { me, crumbs, tell });
   else await showJob(main, at, { me, crumbs, tell });

@@ -66,7 +66,7 @@ async def test_every_answer_has_the_headers(path: str) -> None:
 
 async def test_an_error_nobody_expected_says_nothing_and_has_the_headers() -> None:
     class Broken:
-        async def user(self, request: Any, *, change: bool) -> str:
+        async def user(self, request: Any, *, change: bool, connection: str | None) -> str:
             raise RuntimeError("the inner workings")
 
     async with client_of(app_for(NOWHERE, Broken())) as client:

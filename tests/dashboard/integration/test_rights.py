@@ -1,4 +1,4 @@
-"""The Redis users of `deploy/acl`: the monitor's is enough to look, the operator's to act."""
+"""Who may do what: users of some servers only, and the Redis users of `deploy/acl`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import httpx
 import pytest
 
 from chasqui_engine import Queue, RepeatPattern
+from chasqui_engine.dashboard import DashboardSettings, FixedConnections, create_app
 from tests.dashboard.integration.conftest import Api
-from tests.dashboard.kit import AnyGuard, app_for, dead_fields, dead_key, eventually
+from tests.dashboard.kit import AnyGuard, SomeGuard, app_for, dead_fields, dead_key, eventually
 from tests.security.test_acl import admin, refusals, server, url_for
 
 if TYPE_CHECKING:
@@ -33,6 +34,22 @@ async def filled(server: ServerProcess, admin: Redis) -> str:
     await admin.xgroup_create(f"{{chasqui:{QUEUE}}}:stream", "default", "0")
     dlq_id: bytes = await admin.xadd(dead_key(QUEUE), dead_fields(1))
     return dlq_id.decode()
+
+
+async def test_who_may_look_at_one_server_sees_nothing_of_the_others(valkey_url: str) -> None:
+    connections = FixedConnections({"mine": valkey_url, "theirs": valkey_url})
+    app = create_app(connections, SomeGuard("mine"), DashboardSettings(live_interval_s=0.2))
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://dashboard") as client:
+        assert (await client.get("/")).status_code == 200
+        # A connection in the query is of no meaning to the list; it must not open it either.
+        for query in ({}, {"connection": "mine"}, [("connection", "theirs"), ("connection", "mine")]):
+            listed = (await client.get("/api/queues", params=query)).raise_for_status().json()  # type: ignore[arg-type]
+            assert [one["name"] for one in listed["connections"]] == ["mine"]
+        for path in (*READS, "queues", "queues/search", "me"):
+            answer = await client.get(f"/api/{path}", params={"connection": "theirs", "queue": QUEUE, "text": "a"})
+            assert answer.status_code == 403, path
+        assert (await client.get("/api/queues/search", params={"text": "a"})).status_code == 400
+    await app.state.dashboard.close()
 
 
 async def test_a_monitor_sees_everything_and_changes_nothing(
