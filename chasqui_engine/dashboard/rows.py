@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import asdict
+import dataclasses
 from datetime import UTC, datetime
 from typing import Any
 
@@ -122,7 +122,8 @@ def job(info: JobInfo, payloads: Payloads) -> dict[str, Any]:
     """One job: where it is, and what is known of it."""
     gone = info.payload is None and info.created_at_ms is None
     return {
-        **asdict(info),
+        # Not `asdict`, which would go to the bottom of a payload that is nested too deep for it.
+        **{field.name: getattr(info, field.name) for field in dataclasses.fields(info)},
         "payload": None if gone else payload_text(info.payload, payloads),
         "payload_known": not gone,
         "progress": None if info.progress is None else payload_text(info.progress, payloads),

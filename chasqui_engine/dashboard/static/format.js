@@ -31,7 +31,7 @@ export function rate(value) {
 
 export function duration(ms) {
   const s = ms / 1000;
-  if (ms > 0 && ms < 1) return `${ms.toFixed(2)} ms`;
+  if (ms > 0 && ms < 1) return `${Math.max(1, Math.round(ms * 1000))} µs`;
   if (s < 1) return `${Math.round(ms)} ms`;
   if (s < 60) return `${s < 10 ? s.toFixed(1) : Math.round(s)} s`;
   const minutes = Math.floor(s / 60);

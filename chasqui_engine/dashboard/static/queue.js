@@ -41,7 +41,7 @@ export async function showQueue(main, at, { me, crumbs, tell }) {
     for (const button of buttons) button.toggleAttribute("aria-current", button.dataset.tab === chosen[0]);
     const active = buttons.find((button) => button.hasAttribute("aria-current"));
     active.setAttribute("aria-current", "page");
-    active.scrollIntoView({ block: "nearest", inline: "center" });
+    bringIntoView(active);
     const address = new URL(location.href);
     if (chosen[0] === "overview") address.searchParams.delete("tab");
     else address.searchParams.set("tab", chosen[0]);
@@ -65,7 +65,13 @@ export async function showQueue(main, at, { me, crumbs, tell }) {
   };
   choose(asked);
   show(await get("api/queue", { ...place, minutes: context.minutes }));
+  // The counts have made the tabs wider.
+  bringIntoView(bar.querySelector("[aria-current]"));
   context.rewatch = watch("api/queue/live", "api/queue", () => ({ ...place, minutes: context.minutes }), show, tell);
+}
+
+function bringIntoView(tab) {
+  tab.scrollIntoView({ block: "nearest", inline: "center" });
 }
 
 function badge() {

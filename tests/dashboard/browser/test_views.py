@@ -106,6 +106,12 @@ def test_every_view_on_every_screen(open_tab: OpenTab, furnished: SyncQueue, wid
     assert no_wider_than_the_screen(page)
 
 
+def test_the_view_of_an_address_is_in_sight_on_a_small_screen(open_tab: OpenTab, furnished: SyncQueue) -> None:
+    page = open_tab(AnyGuard(), width=390).open(f"{page_of(furnished)}?tab=dead")
+    expect(page.locator("tbody").first).to_contain_text("mailbox is full")
+    expect(page.locator('[data-tab="dead"]')).to_be_in_viewport(ratio=0.9)
+
+
 def test_light_and_dark_by_choice(open_tab: OpenTab) -> None:
     tab = open_tab(AnyGuard())
     page = tab.open()

@@ -206,6 +206,16 @@ async def test_a_jobs_timeline(api: Api, queue: Queue, redis_url: str) -> None:
     assert json.loads(told["job"]["payload"]) == {"to": "ada"}
 
 
+async def test_a_job_with_a_payload_that_is_nested_deep(api: Api, queue: Queue) -> None:
+    deep: Any = "the bottom"
+    for _ in range(500):
+        deep = [deep]
+    await queue.add("n", deep, job_id="deep")
+    told = await api.get("queue/job", id="deep")
+    assert told["job"]["state"] == "waiting"
+    assert told["job"]["payload"].startswith("[")
+
+
 async def test_a_job_that_never_was(api: Api) -> None:
     told = await api.get("queue/job", id="nobody")
     assert (told["job"]["state"], told["events"]) == ("unknown", [])
