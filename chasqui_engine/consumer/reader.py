@@ -167,15 +167,16 @@ class Reader:
             reclaimed = sum(1 for delivery in deliveries if delivery.deliveries)
             self._sink.reader_batch(ReaderBatch(size=len(deliveries), reclaimed=reclaimed))
         fresh = self._held.take(deliveries)
-        self._buffer.put(delivery for delivery in fresh if delivery.deliveries < SUSPECT)
-        if suspects := [delivery for delivery in fresh if delivery.deliveries >= SUSPECT]:
+        self._buffer.put(delivery for delivery in fresh if not delivery.deliveries)
+        if again := [delivery for delivery in fresh if delivery.deliveries]:
             # Each may wait for another that takes this worker along: only what was begun is to count.
-            counts = [(delivery.entry_id, delivery.deliveries) for delivery in suspects]
+            counts = [(delivery.entry_id, delivery.deliveries) for delivery in again]
             try:
                 await taking.recount(self._commands, self._who, counts)
             finally:
                 # They are held: cancelled here, nobody else would ever run them.
-                self._buffer.put_suspects(suspects)
+                self._buffer.put(delivery for delivery in again if delivery.deliveries < SUSPECT)
+                self._buffer.put_suspects(delivery for delivery in again if delivery.deliveries >= SUSPECT)
 
     async def _room(self) -> int:
         """Waits until there is use for more entries; returns for how many."""

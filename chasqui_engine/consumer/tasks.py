@@ -28,7 +28,10 @@ from chasqui_engine.consumer.verdict import (
     Bury,
     allowed_runs,
     brief,
+    count_when_begun,
     judge_failure,
+    must_be_counted,
+    runs_begun,
 )
 from chasqui_engine.errors import DecodeError, EncodeError
 from chasqui_engine.job import DlqReason, Job
@@ -82,22 +85,31 @@ class WorkerTasks:
                 continue
             if (delivery.lost or not held.certain(delivery, monotonic())) and not await self._still_ours(delivery):
                 continue
-            job = self._open(delivery)
-            if job is not None:
-                await self._handle(delivery, job)
+            await self._work(delivery)
 
-    async def _work_alone(self, delivery: Delivery) -> None:
-        """Runs what may take this process along: it is counted first, and its end is written before the next one's."""
-        try:
-            begun = delivery.deliveries + 1
+    async def _work(self, delivery: Delivery) -> None:
+        job = self._open(delivery)
+        if job is None:
+            return
+        if must_be_counted(job, delivery.deliveries, allowed_runs(job, self._config.max_attempts)):
+            begun = count_when_begun(delivery.deliveries)
             if await taking.recount(self._link, self._who, [(delivery.entry_id, begun)]):
                 self._endings.forget(delivery)
                 return
             if self._buffer.stopped:
-                return  # whatever is in our name when we leave is handed back
-            job = self._open(delivery)
-            if job is not None:
-                await self._handle(delivery, job)
+                await self._give_back_uncounted(delivery)
+                return
+        await self._handle(delivery, job)
+
+    async def _give_back_uncounted(self, delivery: Delivery) -> None:
+        """The signal came while the run was being counted: it does not begin."""
+        await taking.hand_back(self._link, self._who, [delivery.entry_id])
+        self._endings.forget(delivery)
+
+    async def _work_alone(self, delivery: Delivery) -> None:
+        """Runs what may take this process along: its end is written before the next one begins."""
+        try:
+            await self._work(delivery)
             await self._endings.flush()
         finally:
             self._buffer.suspect_done()
@@ -139,12 +151,14 @@ class WorkerTasks:
         except DecodeError as err:
             self._reject(delivery, DlqReason.decode_failed(str(err.args[0])))
             return None
-        runs_made = job.attempt + delivery.deliveries
-        if runs_made >= allowed_runs(job, self._config.max_attempts):
+        allowed = allowed_runs(job, self._config.max_attempts)
+        begun = runs_begun(job, delivery.deliveries, allowed)
+        if begun >= allowed:
             silent = "; the last worker went silent before it was done" if delivery.deliveries else ""
-            detail = f"no run left after {runs_made}{silent}"
-            self._reject(delivery, DlqReason.retries_exhausted(detail), job.id, runs_made)
+            detail = f"no run left after {begun}{silent}"
+            self._reject(delivery, DlqReason.retries_exhausted(detail), job.id, begun)
             return None
+        job.deliveries = begun - job.attempt
         return job
 
     def _reject(self, delivery: Delivery, reason: DlqReason, job_id: str | None = None, attempt: int = 0) -> None:
@@ -158,10 +172,9 @@ class WorkerTasks:
         )
 
     async def _handle(self, delivery: Delivery, job: Job) -> None:
-        attempt = job.attempt + delivery.deliveries + 1
+        attempt = job.attempt + job.deliveries + 1
         self._endings.started(job.id, delivery.name, attempt)
         job._tell = self._tell_progress
-        job.deliveries = delivery.deliveries
         started = monotonic()
         try:
             value = await self._run(job)

@@ -47,6 +47,27 @@ def allowed_runs(job: Job, max_attempts: int) -> int:
     return max_attempts
 
 
+def runs_begun(job: Job, deliveries: int, allowed: int) -> int:
+    """Runs that a job had before it was given out this time, as far as can be known.
+
+    The server counts that it was given out. The worker counts the run before it begins it, but only where it matters:
+    a run that is the last, and any after a worker went silent. So the first delivery may stand for a run that nobody
+    counted; unless that run was the last, for then it was counted, or never begun.
+    """
+    uncounted = min(deliveries, 1) if allowed - job.attempt > 1 else 0
+    return job.attempt + uncounted + max(0, deliveries - 1)
+
+
+def must_be_counted(job: Job, deliveries: int, allowed: int) -> bool:
+    """Whether a run has to be counted before it begins."""
+    return deliveries > 0 or allowed - job.attempt <= 1
+
+
+def count_when_begun(deliveries: int) -> int:
+    """What the server is to have as the number of deliveries once the run has begun."""
+    return max(1, deliveries) + 1
+
+
 def describe(error: BaseException) -> str:
     """Type and text of an error."""
     return f"{type(error).__name__}: {_text(error)}"[:MAX_DETAIL_CHARS]

@@ -12,8 +12,11 @@ from chasqui_engine.consumer.verdict import (
     Retry,
     allowed_runs,
     brief,
+    count_when_begun,
     describe,
     judge_failure,
+    must_be_counted,
+    runs_begun,
 )
 from chasqui_engine.errors import EncodeError, HandlerError, JobTimeoutError, UnrecoverableError
 from chasqui_engine.job import DlqReason, Job, JobRetryOverride
@@ -98,3 +101,32 @@ def test_what_is_said_has_an_end() -> None:
     error = ValueError("ä" * 1_000_000)
     assert len(describe(error)) == MAX_DETAIL_CHARS
     assert brief(error) == "ä" * MAX_ERROR_CHARS
+
+
+@pytest.mark.parametrize(
+    ("allowed", "attempt", "deliveries", "begun"),
+    [
+        (3, 0, 0, 0),
+        (3, 0, 1, 1),  # it may have been begun: nobody waits for the count of a run that is not the last
+        (3, 1, 1, 2),
+        (3, 2, 1, 2),  # the last one would have been counted
+        (3, 2, 2, 3),
+        (1, 0, 0, 0),
+        (1, 0, 1, 0),
+        (1, 0, 2, 1),
+    ],
+)
+def test_what_deliveries_say_about_runs(allowed: int, attempt: int, deliveries: int, begun: int) -> None:
+    one = job()
+    one.attempt = attempt
+    assert runs_begun(one, deliveries, allowed) == begun
+
+
+@pytest.mark.parametrize("allowed", [1, 2, 3, 25])
+def test_runs_that_are_begun_are_as_many_as_allowed(allowed: int) -> None:
+    """A job that kills every worker: each begins it once, and each but the first finds what the one before counted."""
+    runs = deliveries = 0
+    while runs_begun(job(), deliveries, allowed) < allowed:
+        counted = must_be_counted(job(), deliveries, allowed)
+        runs, deliveries = runs + 1, count_when_begun(deliveries) if counted else 1
+    assert runs == allowed

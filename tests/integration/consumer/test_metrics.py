@@ -62,7 +62,8 @@ async def test_burials_on_arrival_come_without_an_outcome(redis_url: str, raw: R
     stream = QueueKeys(queue_name).stream
     await add(redis_url, queue_name, "spent")
     await raw.xgroup_create(stream, "default", "0")
-    await raw.xreadgroup("default", "dead", {stream: ">"})
+    ((_, ((spent, _),)),) = await raw.xreadgroup("default", "dead", {stream: ">"})
+    await raw.xclaim(stream, "default", "dead", 0, [spent], retrycount=2, justid=True)
     for fields in ({"n": "nothing"}, {"d": b"\xc1"}, {"d": b"x" * 300, "n": "large"}):
         await raw.xadd(stream, fields)  # type: ignore[arg-type]
     async with consuming(

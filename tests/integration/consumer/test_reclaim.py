@@ -6,6 +6,8 @@ import asyncio
 import signal
 from typing import TYPE_CHECKING
 
+import pytest
+
 from chasqui_engine import AddOptions, JobRetryOverride
 from chasqui_engine._redis.keys import QueueKeys
 from chasqui_engine.clock import monotonic
@@ -122,18 +124,53 @@ async def test_a_job_that_kills_its_workers_ends_in_the_dead_letters(
     assert "duration_us" not in last[0]
 
 
-async def test_deliveries_count_against_the_jobs_own_limit(redis_url: str, raw: Redis, queue_name: str) -> None:
-    """An override of one run leaves none for a second worker; one of five leaves some."""
+async def test_a_job_with_one_run_that_killed_its_worker_has_had_it(
+    redis_url: str, raw: Redis, queue_name: str
+) -> None:
     async with producing(redis_url, queue_name) as producer:
-        for payload, attempts in (("once", 1), ("often", 5)):
-            override = JobRetryOverride(max_attempts=attempts)
-            await producer.add_with_options(payload, AddOptions(retry=override))
-    await _take_by_hand(raw, queue_name, "dead", 2)
+        await producer.add_with_options("bomb", AddOptions(retry=JobRetryOverride(max_attempts=1)))
+    with WorkerProcess(redis_url, queue_name, "die", claim_min_idle_ms=150, run_scheduler=False) as victim:
+        assert await victim.ended() == -signal.SIGKILL
     seen = Recorder()
-    async with consuming(redis_url, queue_name, seen, claim_min_idle_ms=100, max_attempts=3):
+    async with consuming(redis_url, queue_name, seen, claim_min_idle_ms=150):
+        (letter,) = await until(lambda: dead_letters_of(raw, queue_name))
+    assert seen.jobs == []
+    assert letter["detail"] == b"no run left after 1; the last worker went silent before it was done"
+
+
+@pytest.mark.parametrize("attempts", [1, 2, 5])
+async def test_a_job_that_was_given_out_and_never_begun_runs(
+    redis_url: str, raw: Redis, queue_name: str, attempts: int
+) -> None:
+    """An answer that was lost on its way, or a worker that was killed with a full buffer."""
+    async with producing(redis_url, queue_name) as producer:
+        await producer.add_with_options("unbegun", AddOptions(retry=JobRetryOverride(max_attempts=attempts)))
+    await _take_by_hand(raw, queue_name, "dead", 1)
+    seen = Recorder()
+    async with consuming(redis_url, queue_name, seen, claim_min_idle_ms=100):
         await until(lambda: stream_is_empty(raw, queue_name))
-    assert seen.payloads == ["often"]
-    assert [letter["reason"] for letter in await dead_letters_of(raw, queue_name)] == [b"retries_exhausted"]
+    assert seen.payloads == ["unbegun"]
+    assert await dead_letters_of(raw, queue_name) == []
+
+
+async def test_of_a_killed_worker_only_what_it_ran_has_lost_its_run(
+    redis_url: str, raw: Redis, queue_name: str
+) -> None:
+    settings = {"claim_min_idle_ms": 300, "read_block_ms": 100, "concurrency": 2, "max_attempts": 1}
+    await add(redis_url, queue_name, *range(4))
+    with WorkerProcess(redis_url, queue_name, "sleep:60", **settings) as doomed:
+        await until(lambda: _runs_two_and_has_more(raw, queue_name))
+        doomed.kill()
+    running = await noted(raw, queue_name, "started")
+    seen = Recorder()
+    async with consuming(redis_url, queue_name, seen, claim_min_idle_ms=300, max_attempts=1):
+        await until(lambda: stream_is_empty(raw, queue_name))
+    assert sorted([*running, *seen.payloads]) == [0, 1, 2, 3]
+    assert len(await dead_letters_of(raw, queue_name)) == len(running) == 2
+
+
+async def _runs_two_and_has_more(raw: Redis, queue_name: str) -> bool:
+    return len(await noted(raw, queue_name, "started")) == 2 and len(await pending(raw, queue_name)) > 2
 
 
 async def test_a_retry_after_a_reclaim_goes_on_counting(redis_url: str, raw: Redis, queue_name: str) -> None:
