@@ -20,6 +20,7 @@ _HAND_BACK = scripts.load("hand_back", on_full_server=True)
 _LEAVE = scripts.load("leave", on_full_server=True)
 _HEARTBEAT = scripts.load("heartbeat", on_full_server=True)
 _RECOUNT = scripts.load("recount", on_full_server=True)
+_ORPHANS = scripts.load("orphans", on_full_server=True)
 
 _PAGE = 500
 
@@ -223,6 +224,12 @@ async def heartbeat(link: Link, who: Membership, entry_ids: Sequence[bytes]) -> 
         page = entry_ids[start : start + _PAGE]
         lost += await link.run(_HEARTBEAT, [who.keys.stream], [who.group, who.consumer, *page])
     return lost
+
+
+async def orphans(link: Link, who: Membership) -> list[bytes]:
+    """Entries that were given out and that nobody has; some of them, if they are many."""
+    found: list[bytes] = await link.run(_ORPHANS, [who.keys.stream], [who.group, _PAGE])
+    return found
 
 
 async def recount(link: Link, who: Membership, counts: Sequence[tuple[bytes, int]]) -> list[bytes]:

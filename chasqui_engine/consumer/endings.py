@@ -179,5 +179,5 @@ class Endings:
             "%s no longer held jobs %s when they ended (claimed by another worker, or the queue was flushed); "
             "their end was left to whoever holds them",
             self._who.consumer,
-            ", ".join(job_ids[:10]),
+            ", ".join(map(repr, job_ids[:10])),
         )

@@ -11,6 +11,7 @@ from chasqui_engine._redis.taking import Delivery, Membership
 from chasqui_engine.clock import monotonic
 from chasqui_engine.config import ConsumerConfig
 from chasqui_engine.consumer.held import SUSPECT, Buffer, Held
+from chasqui_engine.consumer.orphans import Orphans
 from chasqui_engine.consumer.tasks import WorkerTasks
 from chasqui_engine.metrics.dispatch import SafeSink
 from chasqui_engine.sink import ReaderBatch
@@ -55,6 +56,7 @@ class Reader:
         self._buffer = buffer
         self._tasks = tasks
         self._sink = sink
+        self._orphans = Orphans(commands, who, config.claim_min_idle_ms)
         self._paused = self._claiming = self._told_blind = False
 
     async def read(self) -> None:
@@ -132,11 +134,12 @@ class Reader:
         pause_s = min(self._config.claim_min_idle_ms / 1000 / _CLAIMS_PER_IDLE, _LONGEST_CLAIM_PAUSE_S)
         while True:
             await asyncio.sleep(pause_s)
-            if not self._reads.capabilities.claim and not self._paused:
-                try:
+            try:
+                await self._orphans.look()
+                if not self._reads.capabilities.claim and not self._paused:
                     await self._claim_all()
-                except CommandError as err:
-                    await self._mend_group(err)
+            except CommandError as err:
+                await self._mend_group(err)
 
     async def _claim_all(self) -> None:
         """Goes through all that is pending, page by page: the abandoned may stand behind many that are not."""

@@ -9,7 +9,7 @@ for i = 3, #ARGV, 2 do ids[#ids + 1] = ARGV[i] end
 local mine = still_mine(stream, group, consumer, ids)
 local lost = {}
 for n = 1, #ids do
-  if mine[ids[n]] then
+  if mine[ids[n]] == true then
     redis.call('XCLAIM', stream, group, consumer, 0, ids[n], 'RETRYCOUNT', ARGV[2 + 2 * n], 'JUSTID')
   else
     lost[#lost + 1] = ids[n]
