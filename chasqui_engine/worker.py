@@ -11,6 +11,7 @@ from chasqui_engine.config import ConsumerConfig, RunPlainIn, SchedulerConfig, T
 from chasqui_engine.consumer import Consumer, Handler, check_handler
 from chasqui_engine.errors import ConfigError
 from chasqui_engine.sink import MetricsSink
+from chasqui_engine.supervise import StopSignal
 
 _MAX_ATTEMPTS = 25
 
@@ -86,7 +87,7 @@ class Worker:
             **settings,
         )
         self._consumer = Consumer(apply_tls(redis_url, tls), self._config, credential_provider=credential_provider)
-        self._shutdown: asyncio.Event | None = None
+        self._shutdown: StopSignal | None = None
         self._running: asyncio.Task[None] | None = None
         self._closed = False
 
@@ -94,6 +95,11 @@ class Worker:
     def name(self) -> str:
         """The queue's name."""
         return self._config.queue_name
+
+    @property
+    def shutdown_deadline_secs(self) -> float:
+        """How long running jobs may take to end at a stop."""
+        return self._config.shutdown_deadline_secs
 
     @property
     def is_running(self) -> bool:
@@ -108,7 +114,7 @@ class Worker:
     async def run(self) -> None:
         """Runs jobs until `close()`. Called again meanwhile, it waits for the same end."""
         if not self.is_running:
-            self._shutdown = asyncio.Event()
+            self._shutdown = StopSignal()
             if self._closed:
                 self._shutdown.set()
             self._running = asyncio.create_task(self._consumer.run(self._handler, self._shutdown))
@@ -122,11 +128,19 @@ class Worker:
                 await self._running
             raise
 
-    async def close(self) -> None:
-        """Tells the worker to stop and returns; `run` returns when it has."""
+    def stop(self) -> None:
+        """Tells the worker to stop and returns; `run` returns when it has.
+
+        May be called from another thread, and by `signal.signal`: no job starts any more, even if handlers block the
+        event loop.
+        """
         self._closed = True
         if self._shutdown is not None:
             self._shutdown.set()
+
+    async def close(self) -> None:
+        """As `stop`, which need not be awaited."""
+        self.stop()
 
     async def __aenter__(self) -> Self:
         return self

@@ -9,6 +9,8 @@ import logging
 import os
 import signal
 import socket
+import threading
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +25,9 @@ from chasqui_engine.worker import Worker
 
 _DRAW_EVERY_S = 0.5
 _REPORT_EVERY_S = 0.5
+_GRACE_S = 5.0
+"""After the shutdown deadline, for handing jobs back and for last words."""
+_BLOCKED = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +50,7 @@ async def run_here(session: Session, plan: Plan, child: socket.socket | None = N
     line = LiveLine()
     line.shown = line.shown and not session.as_json and child is None
     _log_above(line)
-    stopping = _Stopping(worker, line, silent=child is not None or session.as_json)
+    stopping = _Stopping(worker, line, worker.shutdown_deadline_secs, silent=child is not None or session.as_json)
     stopping.listen()
     started = monotonic()
     if child is None:
@@ -63,29 +68,41 @@ async def run_here(session: Session, plan: Plan, child: socket.socket | None = N
 
 
 class _Stopping:
-    """Ctrl-C: the first lets running jobs end, the second does not."""
+    """Ctrl-C: the first lets running jobs end, the second does not.
 
-    def __init__(self, worker: Worker, line: LiveLine, *, silent: bool) -> None:
+    Heard by `signal.signal`, not by the event loop, which a handler may block.
+    """
+
+    def __init__(self, worker: Worker, line: LiveLine, deadline_s: float, *, silent: bool) -> None:
         self._worker = worker
         self._line = line
+        self._deadline_s = deadline_s
         self._silent = silent
         self._asked = False
-        self._closing: asyncio.Task[None] | None = None
+        self._loop = asyncio.get_running_loop()
 
     def listen(self) -> None:
         """From now on."""
-        loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self._signalled)
+            signal.signal(number, self._signalled)
 
-    def _signalled(self) -> None:
+    def _signalled(self, *_: object) -> None:
         if self._asked:
-            self._line.clear()
             os._exit(INTERRUPTED)
         self._asked = True
+        self._worker.stop()
+        threading.Thread(target=self._end_at_last, daemon=True).start()
+        # Not here: whatever was interrupted may be about to write a line of its own.
+        self._loop.call_soon_threadsafe(self._tell)
+
+    def _tell(self) -> None:
         if not self._silent:
             self._line.say("stopping: no more jobs are taken, those that run may end. Ctrl-C again stops at once")
-        self._closing = asyncio.get_running_loop().create_task(self._worker.close())
+
+    def _end_at_last(self) -> None:
+        """For handlers that block the event loop: the worker has handed their jobs to others by then."""
+        time.sleep(self._deadline_s + _GRACE_S)
+        os._exit(_BLOCKED)
 
 
 def _prometheus(plan: Plan) -> MetricsSink | None:

@@ -14,6 +14,7 @@ from chasqui_engine._redis.taking import Membership
 from chasqui_engine.clock import monotonic
 from chasqui_engine.config import ConsumerConfig
 from chasqui_engine.consumer.endings import Endings
+from chasqui_engine.consumer.forks import guard_against_forks
 from chasqui_engine.consumer.handlers import Handler, Handlers
 from chasqui_engine.consumer.heartbeat import Heartbeat
 from chasqui_engine.consumer.held import Buffer, Held
@@ -23,7 +24,7 @@ from chasqui_engine.errors import ChasquiError
 from chasqui_engine.metrics.dispatch import guard
 from chasqui_engine.promoter import Promotion
 from chasqui_engine.scheduler import Scheduling
-from chasqui_engine.supervise import cancel_and_wait
+from chasqui_engine.supervise import Stop, cancel_and_wait
 
 _log = logging.getLogger("chasqui")
 
@@ -51,7 +52,7 @@ class Consumer:
         self._config = config or ConsumerConfig()
         self._fetch = credential_provider
 
-    async def run(self, handler: Handler, shutdown: asyncio.Event) -> None:
+    async def run(self, handler: Handler, shutdown: Stop) -> None:
         """Runs jobs until `shutdown` is set, then lets the running ones end within the deadline."""
         connector = self._connector()
         try:
@@ -69,7 +70,7 @@ class _Running:
     """One run of a consumer."""
 
     def __init__(
-        self, connector: Connector, heart: Connector, handler: Handler, config: ConsumerConfig, shutdown: asyncio.Event
+        self, connector: Connector, heart: Connector, handler: Handler, config: ConsumerConfig, shutdown: Stop
     ) -> None:
         self._config = config
         self._reads = connector.link(FOR_EVER)
@@ -83,7 +84,8 @@ class _Running:
         tasks = WorkerTasks(self._handlers.run, commands, who, config, held, buffer, self._endings, sink)
         self._tasks = tasks
         self._reader = Reader(self._reads, commands, who, config, held, buffer, tasks, sink)
-        self._heartbeat = Heartbeat(heart, who, held, config.claim_min_idle_ms)
+        deadline_s = config.shutdown_deadline_secs
+        self._heartbeat = Heartbeat(heart, who, held, config.claim_min_idle_ms, shutdown, deadline_s)
         self._promotion = Promotion(commands, connector.keys, config.promoter())
         self._scheduling = Scheduling(commands, connector.keys, config.scheduler)
         self._stop_duties = asyncio.Event()
@@ -97,6 +99,7 @@ class _Running:
         await self._commands.connect(_START_PATIENCE_S)
         await taking.ensure_group(self._commands, self._who)
         self._heartbeat.start()
+        guard_against_forks(asyncio.get_running_loop())
         names = range(self._config.concurrency)
         self._working = [asyncio.create_task(self._tasks.work(), name=f"chasqui-worker-{n}") for n in names]
         self._reading = [
@@ -108,7 +111,7 @@ class _Running:
         if self._config.run_scheduler:
             self._duties.append(asyncio.create_task(self._scheduling.run(self._stop_duties), name="chasqui-scheduler"))
 
-    async def until(self, shutdown: asyncio.Event) -> None:
+    async def until(self, shutdown: Stop) -> None:
         """Waits for the signal, or for the first stage that fails, and stops."""
         signal = asyncio.create_task(shutdown.wait())
         stages: list[asyncio.Future[Any]] = [signal, self._endings.failure]

@@ -46,7 +46,8 @@ class Handlers:
         self.run: Run = self._choose(config)
         """Awaits the handler for a job."""
         if config.time_limit_secs is not None:
-            self.run = _limited(self.run, config.time_limit_secs)
+            limited = _limited if self._threads is None else _limited_in_thread
+            self.run = limited(self.run, config.time_limit_secs)
 
     def _choose(self, config: ConsumerConfig) -> Run:
         handler = self._handler
@@ -93,7 +94,34 @@ def _limited(run: Run, limit: TimeLimit) -> Run:
                 return await run(job)
         except TimeoutError as err:
             if timer.expired():
-                raise JobTimeoutError(f"the handler ran longer than {seconds} s") from err
+                raise _too_long(seconds) from err
             raise
 
     return run_within_limit
+
+
+def _limited_in_thread(run: Run, limit: TimeLimit) -> Run:
+    """A thread cannot be stopped. Its job has failed, but may not run again before it has ended."""
+
+    async def run_to_its_end(job: Job) -> Any:
+        seconds = limit(job) if callable(limit) else limit
+        running = asyncio.ensure_future(run(job))
+        try:
+            if not (await asyncio.wait({running}, timeout=seconds))[0]:
+                _log.warning(
+                    "job %r has run for %s s, its time limit; a thread cannot be stopped, so it fails when it ends "
+                    "(with run_plain_in='process' it would be stopped)",
+                    job.id,
+                    seconds,
+                )
+                await asyncio.wait({running})
+                raise _too_long(seconds) from (None if running.cancelled() else running.exception())
+        finally:
+            running.cancel()
+        return running.result()
+
+    return run_to_its_end
+
+
+def _too_long(seconds: float | None) -> JobTimeoutError:
+    return JobTimeoutError(f"the handler ran longer than {seconds} s")

@@ -15,22 +15,36 @@ from chasqui_engine._redis.connector import FOR_EVER, Connector
 from chasqui_engine._redis.taking import Membership
 from chasqui_engine.clock import monotonic
 from chasqui_engine.consumer.held import Held
-from chasqui_engine.supervise import sleep_until
+from chasqui_engine.supervise import Stop, cancel_and_wait, sleep_until
 
 _log = logging.getLogger("chasqui")
 
 BEATS_PER_IDLE = 3
 """Heartbeats within the time after which a silent worker's jobs are taken."""
+_SHORTEST_PATIENCE_S = 0.5
+_LOOK_EVERY_S = 0.5
+_ANSWERS_WITHIN_S = 1.0
 
 
 class Heartbeat:
     """Runs from `start` to `stop`."""
 
-    def __init__(self, connector: Connector, who: Membership, held: Held, claim_min_idle_ms: int) -> None:
+    def __init__(
+        self,
+        connector: Connector,
+        who: Membership,
+        held: Held,
+        claim_min_idle_ms: int,
+        shutdown: Stop,
+        deadline_s: float,
+    ) -> None:
         self._connector = connector
         self._who = who
         self._held = held
         self._interval_s = claim_min_idle_ms / 1000 / BEATS_PER_IDLE
+        self._shutdown = shutdown
+        self._deadline_s = deadline_s
+        self._worker_loop = asyncio.get_running_loop()
         self._thread = threading.Thread(target=self._run, name="chasqui-heartbeat", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
@@ -54,19 +68,47 @@ class Heartbeat:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         self._ready.set()
         link = self._connector.link(FOR_EVER)
-        beating = asyncio.create_task(self._beat_on(link))
+        beating = asyncio.create_task(self._beat_on(link, self._stop))
+        watching = asyncio.create_task(self._watch_the_deadline(link, self._stop, beating))
         await self._stop.wait()
-        beating.cancel()
-        await asyncio.gather(beating, return_exceptions=True)
+        await cancel_and_wait(beating, watching)
         await self._connector.close()
 
-    async def _beat_on(self, link: Link) -> None:
-        assert self._stop is not None
+    async def _beat_on(self, link: Link, stop: asyncio.Event) -> None:
+        silent = False
         while True:
             asked_at = monotonic()
             try:
                 if entry_ids := self._held.entry_ids():
-                    self._held.kept(asked_at, await taking.heartbeat(link, self._who, entry_ids))
+                    async with asyncio.timeout(max(self._interval_s, _SHORTEST_PATIENCE_S)):
+                        lost = await taking.heartbeat(link, self._who, entry_ids)
+                    self._held.kept(asked_at, lost)
+                silent = False
+            except TimeoutError:
+                # Another connection may get through before our jobs are taken from us.
+                link.drop()
+                if not silent:
+                    _log.warning("heartbeat of %s: the server does not answer; trying on", self._who.consumer)
+                silent = True
             except Exception as err:  # noqa: BLE001 - a credential provider may raise anything; silence costs us our jobs
                 _log.warning("heartbeat of %s: %s; trying on", self._who.consumer, err or type(err).__name__)
-            await sleep_until(self._stop, max(0.001, self._interval_s - (monotonic() - asked_at)))
+            await sleep_until(stop, max(0.001, self._interval_s - (monotonic() - asked_at)))
+
+    async def _watch_the_deadline(self, link: Link, stop: asyncio.Event, beating: asyncio.Task[None]) -> None:
+        """Hands the jobs of handlers that block the event loop past the deadline to others: it cannot do so itself."""
+        while not self._shutdown.is_set():
+            await sleep_until(stop, _LOOK_EVERY_S)
+        await sleep_until(stop, self._deadline_s)
+        while await self._worker_answers():
+            await sleep_until(stop, _LOOK_EVERY_S)
+        await cancel_and_wait(beating)
+        count = await taking.leave(link, self._who)
+        _log.warning("a handler blocks the event loop past the shutdown deadline; %d jobs are handed back", count)
+
+    async def _worker_answers(self) -> bool:
+        """Whether the loop of the worker turns."""
+        assert self._loop is not None
+        answer, answered = asyncio.Event(), self._loop.call_soon_threadsafe
+        self._worker_loop.call_soon_threadsafe(lambda: answered(answer.set))
+        await sleep_until(answer, _ANSWERS_WITHIN_S)
+        return answer.is_set()

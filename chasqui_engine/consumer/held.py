@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from chasqui_engine._redis.taking import Delivery
 from chasqui_engine.clock import monotonic
+from chasqui_engine.supervise import Stop
 
 SUSPECT = 2
 """Workers that went silent over an entry before: from so many on, it may be what silences them."""
@@ -62,7 +63,7 @@ class Buffer:
     Of those that may silence their worker only one is out at a time: it cannot take the others along.
     """
 
-    def __init__(self, stop: asyncio.Event) -> None:
+    def __init__(self, stop: Stop) -> None:
         self._stop = stop
         self._entries: deque[Delivery] = deque()
         self._suspects: deque[Delivery] = deque()

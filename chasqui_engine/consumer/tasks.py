@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from typing import Any
 
 from chasqui_engine._redis import taking
@@ -20,6 +21,7 @@ from chasqui_engine.codec import (
 )
 from chasqui_engine.config import ConsumerConfig
 from chasqui_engine.consumer.endings import Endings
+from chasqui_engine.consumer.forks import end_if_forked
 from chasqui_engine.consumer.handlers import HandlerPanicError, Run
 from chasqui_engine.consumer.held import SUSPECT, Buffer, Held
 from chasqui_engine.consumer.verdict import (
@@ -67,6 +69,7 @@ class WorkerTasks:
         self._endings = endings
         self._sink = sink
         self._tell_progress = endings.progress
+        self._pid = os.getpid()
         self.mean_duration_s = 0.1
         """How long handlers take of late; starts with a guess that keeps the buffer small."""
         self._asking: asyncio.Task[float] | None = None
@@ -178,8 +181,10 @@ class WorkerTasks:
         started = monotonic()
         try:
             value = await self._run(job)
+            end_if_forked(self._pid)
             result = self._encoded(value) if self._config.store_results else None
         except BaseException as error:  # SystemExit and its like are the handler's, not ours
+            end_if_forked(self._pid)
             if self._is_being_stopped(error):
                 raise
             self._fail(delivery, job, attempt, error, self._took_us(started))

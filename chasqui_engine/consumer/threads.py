@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import os
 import threading
 from collections import deque
 from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any
+
+from chasqui_engine.consumer.forks import end_if_forked
 
 _Task = tuple[Callable[[], Any], "asyncio.Future[Any]"]
 _Outcome = tuple["asyncio.Future[Any]", Any, BaseException | None]
@@ -29,6 +32,7 @@ class DaemonThreads:
         self._finished: deque[_Outcome] = deque()
         self._waking = False
         self._lock = threading.Lock()
+        self._pid = os.getpid()
 
     async def run(self, function: Callable[..., Any], *args: Any) -> Any:
         """The function's value, or what it raised, without blocking the loop. Cancelling lets the thread run on."""
@@ -58,6 +62,7 @@ class DaemonThreads:
                 outcome: _Outcome = (future, function(), None)
             except BaseException as err:  # noqa: BLE001 - whatever it is, it belongs to whoever awaits the future
                 outcome = (future, None, err)
+            end_if_forked(self._pid)
             self._hand_over(outcome)
             del task, function, future, outcome
 

@@ -94,6 +94,9 @@ class Process:
     def interrupt(self) -> None:
         self._process.send_signal(signal.SIGINT)
 
+    def terminate(self) -> None:
+        self._process.terminate()
+
     def kill(self) -> None:
         self._process.kill()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import functools
+import itertools
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -264,6 +265,26 @@ async def test_a_time_limit_for_all(redis_url: str, raw: Redis, queue_name: str,
     (letter,) = await dead_letters_of(raw, queue_name)
     assert letter["reason"] == b"retries_exhausted"
     assert letter["detail"] == b"JobTimeoutError: [CMQ-010] the handler ran longer than 0.2 s"
+
+
+async def test_a_thread_over_its_time_limit_is_not_run_again_before_it_has_ended(
+    redis_url: str, raw: Redis, queue_name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    spans: list[tuple[float, float]] = []
+
+    def handler(job: Job) -> None:
+        began = time.monotonic()
+        time.sleep(0.5)
+        spans.append((began, time.monotonic()))
+
+    async with consuming(redis_url, queue_name, handler, time_limit_secs=0.1, max_attempts=3):
+        await add(redis_url, queue_name, 1)
+        await until(lambda: dead_letters_of(raw, queue_name))
+    assert len(spans) == 3
+    assert all(before[1] <= after[0] for before, after in itertools.pairwise(spans))
+    assert "a thread cannot be stopped" in caplog.text
+    (letter,) = await dead_letters_of(raw, queue_name)
+    assert letter["detail"] == b"JobTimeoutError: [CMQ-010] the handler ran longer than 0.1 s"
 
 
 async def test_a_time_limit_by_job(redis_url: str, raw: Redis, queue_name: str) -> None:

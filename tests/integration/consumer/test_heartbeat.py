@@ -19,8 +19,8 @@ from tests.integration.helpers import dead_letters_of, events_of, stream_is_empt
 if TYPE_CHECKING:
     from chasqui_engine import Job
 
-CLAIM_MS = 300
-LONG_S = 0.8
+CLAIM_MS = 500
+LONG_S = 1.2
 """Several times the silence after which others may claim."""
 
 

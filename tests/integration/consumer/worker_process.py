@@ -62,7 +62,27 @@ def handler_for(behaviour: str, diary: Diary) -> Any:
         diary.note("started", job)
         os.kill(os.getpid(), signal.SIGKILL)
 
-    return {"sleep": sleep, "block": block, "thread": thread, "stubborn": stubborn, "die": die}[kind]
+    kinds = {"sleep": sleep, "block": block, "thread": thread, "stubborn": stubborn, "die": die}
+    return {**kinds, **forking_handlers(diary)}[kind]
+
+
+def forking_handlers(diary: Diary) -> dict[str, Any]:
+    """Their children come back to the event loop, or right to the worker."""
+
+    async def fork(job: Any) -> None:
+        diary.note("started", job)
+        if job.data == "fork":
+            os.fork()
+        await asyncio.sleep(0.02)
+        if job.data == "fork at the end":
+            os.fork()
+
+    def fork_thread(job: Any) -> None:
+        diary.note("started", job)
+        if job.data in ("fork", "fork at the end"):
+            os.fork()
+
+    return {"fork": fork, "fork_thread": fork_thread}
 
 
 def sleep_in_process(job: Any) -> None:

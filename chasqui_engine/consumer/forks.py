@@ -1,0 +1,40 @@
+"""Handlers that fork, and whose child goes on as if it were the worker.
+
+It has the worker's connections and event loop, and would speak for it. It may do what the handler has it do, but ends
+before anything of ours runs in it: at once, because closing what it has open would close it for the worker too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import weakref
+
+_FORKED = 70
+"""The exit code of such a child: the one for an error in a program."""
+
+_loops: weakref.WeakSet[asyncio.AbstractEventLoop] = weakref.WeakSet()
+
+
+def end_if_forked(worker_pid: int) -> None:
+    """Ends this process if it is not the worker's."""
+    if os.getpid() != worker_pid:
+        os._exit(_FORKED)
+
+
+def guard_against_forks(loop: asyncio.AbstractEventLoop) -> None:
+    """From now on, this loop does not turn in a child."""
+    _loops.add(loop)
+
+
+def _end_at_the_next_turn() -> None:
+    for loop in _loops:
+        # Before all that is ready in this turn; to the front there is no public way.
+        ready = getattr(loop, "_ready", None)
+        if ready is None:
+            loop.call_soon(os._exit, _FORKED)
+        else:
+            ready.appendleft(asyncio.Handle(os._exit, (_FORKED,), loop))
+
+
+os.register_at_fork(after_in_child=_end_at_the_next_turn)
