@@ -93,6 +93,11 @@ class Buffer:
         self._entries.extend(deliveries)
         self._wake()
 
+    @property
+    def suspects(self) -> int:
+        """Those that wait for their turn alone, with the one that has it."""
+        return len(self._suspects) + self._suspect_out
+
     def put_suspects(self, deliveries: Iterable[Delivery]) -> None:
         """Adds entries of which one may be out at a time, until `suspect_done`."""
         self._suspects.extend(deliveries)

@@ -24,6 +24,10 @@ _AHEAD_S = 0.1
 from other processes."""
 _BATCHES_AHEAD = 4
 """At most: the next read is on its way while the last one is worked off."""
+_MOST_SUSPECTS = 2
+"""The one that runs alone and the next: more of them are for other workers."""
+_FREE_AGAIN_MS = 200
+"""After so long, what was left for others may be claimed, by whoever has a hand free."""
 _CLAIMS_PER_IDLE = 4
 _LONGEST_CLAIM_PAUSE_S = 5.0
 _FROM_THE_START = b"0-0"
@@ -58,6 +62,8 @@ class Reader:
         self._sink = sink
         self._orphans = Orphans(commands, who, config.claim_min_idle_ms)
         self._paused = self._claiming = self._told_blind = False
+        self._left_some = False
+        """Whether entries that run alone were left for others, or for later."""
 
     async def read(self) -> None:
         """Brings new entries, until cancelled; none while the queue is paused."""
@@ -133,10 +139,11 @@ class Reader:
         """Brings entries of silent workers, until cancelled, where reads do not bring them along."""
         pause_s = min(self._config.claim_min_idle_ms / 1000 / _CLAIMS_PER_IDLE, _LONGEST_CLAIM_PAUSE_S)
         while True:
-            await asyncio.sleep(pause_s)
+            await asyncio.sleep(min(pause_s, _FREE_AGAIN_MS / 1000) if self._left_some else pause_s)
             try:
                 await self._orphans.look()
-                if not self._reads.capabilities.claim and not self._paused:
+                if (self._left_some or not self._reads.capabilities.claim) and not self._paused:
+                    self._left_some = False
                     await self._claim_all()
             except CommandError as err:
                 await self._mend_group(err)
@@ -172,14 +179,25 @@ class Reader:
         fresh = self._held.take(deliveries)
         self._buffer.put(delivery for delivery in fresh if not delivery.deliveries)
         if again := [delivery for delivery in fresh if delivery.deliveries]:
-            # Each may wait for another that takes this worker along: only what was begun is to count.
-            counts = [(delivery.entry_id, delivery.deliveries) for delivery in again]
-            try:
-                await taking.recount(self._commands, self._who, counts)
-            finally:
-                # They are held: cancelled here, nobody else would ever run them.
-                self._buffer.put(delivery for delivery in again if delivery.deliveries < SUSPECT)
-                self._buffer.put_suspects(delivery for delivery in again if delivery.deliveries >= SUSPECT)
+            await self._accept_again(again)
+
+    async def _accept_again(self, again: list[Delivery]) -> None:
+        """Of entries whose workers went silent, only what was begun is to count: each may wait here for another that
+        takes this worker along too. Of those that run alone few are kept: other workers may have a hand free."""
+        suspects = [delivery for delivery in again if delivery.deliveries >= SUSPECT]
+        left = suspects[max(0, _MOST_SUSPECTS - self._buffer.suspects) :]
+        self._left_some = bool(left)
+        kept = [delivery for delivery in again if delivery not in left]
+        try:
+            await taking.recount(self._commands, self._who, _counts(kept))
+            silence_ms = max(0, self._config.claim_min_idle_ms - _FREE_AGAIN_MS)
+            await taking.recount(self._commands, self._who, _counts(left), silence_ms=silence_ms)
+        finally:
+            # They are held: cancelled here, nobody else would ever run them.
+            for delivery in left:
+                self._held.release(delivery)
+            self._buffer.put(delivery for delivery in kept if delivery.deliveries < SUSPECT)
+            self._buffer.put_suspects(delivery for delivery in kept if delivery.deliveries >= SUSPECT)
 
     async def _room(self) -> int:
         """Waits until there is use for more entries; returns for how many."""
@@ -203,6 +221,10 @@ class Reader:
                 self._who.keys.queue,
                 err,
             )
+
+
+def _counts(deliveries: list[Delivery]) -> list[tuple[bytes, int]]:
+    return [(delivery.entry_id, delivery.deliveries) for delivery in deliveries]
 
 
 def _shares(whole: int, most: int) -> list[int]:
