@@ -28,4 +28,4 @@ async def test_what_a_server_keeps_is_not_lost(server_kind: str, fsync: str, how
         if fsync == "always" or how == "stop":
             assert result.lost == 0
         assert result.again <= 200
-        assert result.back_s < 5
+        assert result.back_s < 2

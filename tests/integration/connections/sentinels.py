@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self
 
 import redis
 
-from tests.servers import REDIS_7, ServerProcess, find
+from tests.servers import ServerProcess, find
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,7 +43,7 @@ def free_port() -> int:
 class SentinelProcess:
     """One `redis-server --sentinel`."""
 
-    def __init__(self, master_port: int, quorum: int, password: str) -> None:
+    def __init__(self, kind: str, master_port: int, quorum: int, password: str) -> None:
         self.port = free_port()
         self._folder = Path(tempfile.mkdtemp(prefix="chasqui-sentinel-"))
         config = self._folder / "sentinel.conf"
@@ -55,7 +55,7 @@ class SentinelProcess:
             f"sentinel failover-timeout {SERVICE} 3000\n"
         )
         self._process = subprocess.Popen(
-            [find(REDIS_7), str(config), "--sentinel"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+            [find(kind), str(config), "--sentinel"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
         )
         self._client = redis.Redis(port=self.port, password=password, protocol=2)
 
@@ -75,11 +75,12 @@ class SentinelProcess:
 
 
 class Watched:
-    """`with Watched() as watched: … watched.url …`: master, replica and three sentinels that know each other."""
+    """`with Watched("redis-7.0") as watched: … watched.url …`: master, replica, and sentinels that know each other."""
 
     password = "sentinels-own"
 
-    def __init__(self) -> None:
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
         self._stack = contextlib.ExitStack()
 
     @property
@@ -89,14 +90,14 @@ class Watched:
 
     def __enter__(self) -> Self:
         with self._stack:
-            self.master = self._stack.enter_context(ServerProcess(REDIS_7))
+            self.master = self._stack.enter_context(ServerProcess(self._kind))
             replica_args = ("--replicaof", "127.0.0.1", str(self.master.port), "--repl-diskless-sync-delay", "0")
             with redis.Redis(port=self.master.port) as client:
                 client.config_set("repl-diskless-sync-delay", 0)
-                self.replica = self._stack.enter_context(ServerProcess(REDIS_7, replica_args))
+                self.replica = self._stack.enter_context(ServerProcess(self._kind, replica_args))
                 wait_until(lambda: client.info("replication")["connected_slaves"] == 1, "the replica")
                 wait_until(lambda: client.info("replication")["slave0"]["state"] == "online", "a replica in step")
-            self.sentinels = [SentinelProcess(self.master.port, 2, self.password) for _ in range(3)]
+            self.sentinels = [SentinelProcess(self._kind, self.master.port, 2, self.password) for _ in range(3)]
             for sentinel in self.sentinels:
                 self._stack.callback(sentinel.close)
             for sentinel in self.sentinels:

@@ -12,13 +12,13 @@ from redis.crc import key_slot
 from chasqui_engine import Queue, QueueEvents, RedisError
 from tests.integration.connections.clusters import Cluster
 from tests.integration.connections.support import Ledger, check_round_trip, until, working
-from tests.servers import REDIS_7, REDIS_8
+from tests.servers import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-@pytest.fixture(scope="module", params=[REDIS_7, REDIS_8])
+@pytest.fixture(scope="module", params=KINDS)
 def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     with Cluster(request.param) as cluster:
         yield cluster
@@ -111,6 +111,7 @@ async def test_a_slot_that_moves_under_load(cluster: Cluster, queue_name: str) -
         await until(ledger.has(added))
         await until(lambda: len(completed) >= added)
     await following
+    print(f"{added} jobs, 2 moves, {ledger.twice} run twice")
     _check_each_once(ledger, added, completed)
 
 
