@@ -19,6 +19,7 @@ class Held:
 
     def __init__(self, lease_s: float) -> None:
         self._entries: dict[bytes, Delivery] = {}
+        self._released: set[bytes] = set()
         self._lease_s = lease_s
         self._kept_at = float("-inf")
 
@@ -26,8 +27,10 @@ class Held:
         return len(self._entries)
 
     def take(self, deliveries: Iterable[Delivery]) -> list[Delivery]:
-        """Adds entries; returns those that were not held already (a claim can bring back our own)."""
-        fresh = [delivery for delivery in deliveries if delivery.entry_id not in self._entries]
+        """Adds entries; returns those that were not held already: a claim can bring back our own, and so does a group
+        that is made anew, even what ended while the answer was on its way."""
+        entries, released = self._entries, self._released
+        fresh = [one for one in deliveries if one.entry_id not in entries and one.entry_id not in released]
         for delivery in fresh:
             self._entries[delivery.entry_id] = delivery
         now = monotonic()
@@ -38,6 +41,15 @@ class Held:
     def release(self, delivery: Delivery) -> None:
         """Forgets an entry: its end is written, or it is another's."""
         self._entries.pop(delivery.entry_id, None)
+        self._released.add(delivery.entry_id)
+
+    def leave(self, delivery: Delivery) -> None:
+        """Lets an entry go that anybody may claim, we too."""
+        self._entries.pop(delivery.entry_id, None)
+
+    def about_to_read(self) -> None:
+        """What was released before a read cannot be in its answer."""
+        self._released.clear()
 
     def entry_ids(self) -> list[bytes]:
         """A snapshot, safe to take from another thread."""

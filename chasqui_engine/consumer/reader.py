@@ -119,6 +119,7 @@ class Reader:
             # Several reads at once save round trips, but where little waits, they would come back empty.
             counts = _shares(room, config.batch) if backlog else [min(room, config.batch)]
             min_idle_ms = config.claim_min_idle_ms if self._reads.capabilities.claim else None
+            self._held.about_to_read()
             try:
                 reads = await taking.read(
                     self._reads,
@@ -195,7 +196,7 @@ class Reader:
         finally:
             # They are held: cancelled here, nobody else would ever run them.
             for delivery in left:
-                self._held.release(delivery)
+                self._held.leave(delivery)
             self._buffer.put(delivery for delivery in kept if delivery.deliveries < SUSPECT)
             self._buffer.put_suspects(delivery for delivery in kept if delivery.deliveries >= SUSPECT)
 

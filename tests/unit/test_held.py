@@ -37,12 +37,21 @@ class TestHeld:
         assert len(held) == 3
         assert held.entry_ids() == [b"1-0", b"2-0", b"3-0"]
 
-    def test_what_is_released_may_be_taken_again(self) -> None:
+    def test_what_is_released_may_be_taken_again_from_a_later_read(self) -> None:
         held = Held(lease_s=1)
+        held.about_to_read()
         (one,) = held.take([delivery(1)])
         held.release(one)
         held.release(one)
         assert len(held) == 0
+        assert held.take([delivery(1)]) == [], "it ended while that answer was on its way"
+        held.about_to_read()
+        assert len(held.take([delivery(1)])) == 1
+
+    def test_what_is_left_to_others_may_be_taken_at_once(self) -> None:
+        held = Held(lease_s=1)
+        (one,) = held.take([delivery(1)])
+        held.leave(one)
         assert len(held.take([delivery(1)])) == 1
 
     def test_a_lost_entry_is_marked(self) -> None:
