@@ -37,7 +37,11 @@ def connection_url(conn_id: str) -> str:
 def url_of_connection(conn_id: str, stored: str) -> str | None:
     """A connection as Airflow keeps it in the environment, as JSON or as a URI; None if it needs to be looked up."""
     if stored.lstrip().startswith("{"):
-        return _url_of_json(json.loads(stored))
+        try:
+            return _url_of_json(json.loads(stored))
+        except (ValueError, AttributeError):
+            # Never with the text itself: there may be a password in it.
+            raise ConfigError(f"connection {conn_id!r} begins like JSON, but is none that Airflow writes") from None
     scheme, separator, rest = stored.partition("://")
     if not separator:
         raise ConfigError(f"connection {conn_id!r} is neither a URI nor JSON")

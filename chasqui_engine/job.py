@@ -111,7 +111,8 @@ class Job:
         """Says how far the handler is, to whoever follows the queue's events: a number, or anything JSON can hold.
 
         From plain handlers as well as from `async` ones, where it may be awaited. It returns at once and never fails
-        because of the server: like every event, it is lost rather than hold up a job.
+        because of the server: like every event, it is lost rather than hold up a job. A handler that runs in a process
+        of its own (`run_plain_in="process"`) tells the log only: nobody who follows the events hears of it.
         """
         if self._tell is None:
             raise RuntimeError("update_progress needs a job that a handler was given, not one that a queue returned")

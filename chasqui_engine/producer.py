@@ -210,9 +210,13 @@ class Producer:
         """Counts, workers and throughput, which is told from up to so many events."""
         return await snapshot.take(self._open_link(), self._keys, group, events=events)
 
-    async def get_job(self, job_id: JobId, *, group: str = "default") -> JobInfo:
-        """Where a job is, and what happened to it so far; see `JobInfo`."""
-        return await snapshot.find_job(self._open_link(), self._keys, group, check_job_id(job_id))
+    async def exists(self) -> bool:
+        """Whether the server has anything of the queue: a job, an event, a repeatable or a pause, now or once."""
+        return await inspecting.exists(self._open_link(), self._keys)
+
+    async def get_job(self, job_id: JobId, *, group: str = "default", whole: bool = False) -> JobInfo:
+        """Where a job is, and what happened to it so far; see `JobInfo`. `whole` looks through all that waits."""
+        return await snapshot.find_job(self._open_link(), self._keys, group, check_job_id(job_id), whole=whole)
 
     async def list_waiting(
         self, limit: int = 100, *, after: str | None = None, group: str = "default"

@@ -168,27 +168,37 @@ def _throughput(events: list[tuple[int, str]], now_ms: int, *, cut_at: int) -> T
     )
 
 
-async def find_job(link: Link, keys: QueueKeys, group: str, job_id: JobId, looked_at: int = LOOKED_AT) -> JobInfo:
-    """Where a job is. What lies deeper than `looked_at` in a queue is found by what was told about it, if at all."""
+async def find_job(
+    link: Link, keys: QueueKeys, group: str, job_id: JobId, looked_at: int = LOOKED_AT, *, whole: bool = False
+) -> JobInfo:
+    """Where a job is. What lies deeper than `looked_at` in a queue is found by what was told about it, if at all.
+
+    With `whole`, the whole stream is gone through before a job is taken for unknown: a second per million that wait.
+    """
     found = (
-        await _on_the_stream(link, keys, group, job_id, looked_at)
+        await _at_an_end(link, keys, group, job_id, looked_at)
         or await _delayed(link, keys, job_id, looked_at)
         or await _dead(link, keys, job_id, looked_at)
         or await _ended(link, keys, job_id)
     )
+    if found is None and whole:
+        entry = await inspecting.find_entry(link, keys.stream, job_id)
+        found = None if entry is None else await _on_the_stream(link, keys, group, job_id, entry)
     return await _with_history(link, keys, found or JobInfo(id=job_id, state=JobState.UNKNOWN), looked_at)
 
 
-async def _on_the_stream(link: Link, keys: QueueKeys, group: str, job_id: JobId, looked_at: int) -> JobInfo | None:
+async def _at_an_end(link: Link, keys: QueueKeys, group: str, job_id: JobId, looked_at: int) -> JobInfo | None:
     # What runs is at the front; what was just added, at the end.
     for newest_first in (False, True):
         entry = await inspecting.find_entry(
             link, keys.stream, job_id, newest_first=newest_first, at_most=-(-looked_at // 2)
         )
         if entry is not None:
-            break
-    else:
-        return None
+            return await _on_the_stream(link, keys, group, job_id, entry)
+    return None
+
+
+async def _on_the_stream(link: Link, keys: QueueKeys, group: str, job_id: JobId, entry: Entry) -> JobInfo:
     info = _described(job_id, JobState.WAITING, entry)
     pending = await inspecting.pending_entry(link, keys, group, entry.entry_id)
     if pending is None:

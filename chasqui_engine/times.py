@@ -32,8 +32,11 @@ def when_ms(when: When, field: str = "when") -> int:
 
 
 def iso(ms: float) -> str:
-    """A time as people and programs read it."""
-    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    """A time as people and programs read it; one that no calendar has, as the milliseconds that it is."""
+    try:
+        return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    except (ValueError, OverflowError, OSError):
+        return f"{ms:.0f} ms"
 
 
 def _positive_ms(seconds: float, field: str, kinds: str) -> int:

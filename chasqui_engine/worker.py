@@ -88,6 +88,7 @@ class Worker:
         )
         self._consumer = Consumer(apply_tls(redis_url, tls), self._config, credential_provider=credential_provider)
         self._shutdown: StopSignal | None = None
+        self._started: asyncio.Event | None = None
         self._running: asyncio.Task[None] | None = None
         self._closed = False
 
@@ -107,6 +108,11 @@ class Worker:
         return self._running is not None and not self._running.done()
 
     @property
+    def is_ready(self) -> bool:
+        """Whether it has reached the server and takes jobs."""
+        return self.is_running and self._started is not None and self._started.is_set()
+
+    @property
     def is_closed(self) -> bool:
         """Whether `close` was called."""
         return self._closed
@@ -117,7 +123,8 @@ class Worker:
             self._shutdown = StopSignal()
             if self._closed:
                 self._shutdown.set()
-            self._running = asyncio.create_task(self._consumer.run(self._handler, self._shutdown))
+            self._started = asyncio.Event()
+            self._running = asyncio.create_task(self._consumer.run(self._handler, self._shutdown, self._started))
         assert self._running is not None
         try:
             await asyncio.shield(self._running)

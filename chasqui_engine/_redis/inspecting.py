@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -70,6 +71,11 @@ async def is_paused(link: Link, keys: QueueKeys) -> bool:
     return bool(await link.call("EXISTS", keys.paused))
 
 
+async def exists(link: Link, keys: QueueKeys) -> bool:
+    """Whether anything was ever done with the queue: streams stay when they are empty."""
+    return bool(await link.call("EXISTS", keys.stream, keys.delayed, keys.dlq, keys.repeat, keys.events, keys.paused))
+
+
 async def pending_of(link: Link, who: Membership, *, at_most: int) -> list[bytes]:
     """The entries in a consumer's name."""
     try:
@@ -129,12 +135,15 @@ async def pending_entry(link: Link, keys: QueueKeys, group: str, entry_id: str) 
     return _text(reply[0][1]), int(reply[0][2]), int(reply[0][3])
 
 
-async def find_entry(link: Link, stream: str, job_id: str, *, newest_first: bool, at_most: int) -> Entry | None:
-    """A job's entry among the first, or the last, `at_most` of a stream."""
+async def find_entry(
+    link: Link, stream: str, job_id: str, *, newest_first: bool = False, at_most: int | None = None
+) -> Entry | None:
+    """A job's entry among the first, or the last, `at_most` of a stream, or among all; page by page either way."""
     wanted = encode_payload(job_id)
     command, start, end = ("XREVRANGE", "+", "-") if newest_first else ("XRANGE", "-", "+")
-    for _ in range(-(-at_most // _PAGE)):
-        found = await link.run(_FIND_ENTRY, [stream], [command, start, end, min(_PAGE, at_most), wanted])
+    page = _PAGE if at_most is None else min(_PAGE, at_most)
+    for _ in itertools.count() if at_most is None else range(-(-at_most // _PAGE)):
+        found = await link.run(_FIND_ENTRY, [stream], [command, start, end, page, wanted])
         if len(found) == 2:
             return Entry(_text(found[0]), dict(zip(found[1][::2], found[1][1::2], strict=True)))
         if not found[0]:
@@ -184,6 +193,12 @@ async def list_delayed(link: Link, keys: QueueKeys, *, start: int, count: int) -
     """(member, time in ms) of delayed jobs, the next first."""
     reply = await link.call("ZRANGEBYSCORE", keys.delayed, "-inf", "+inf", "WITHSCORES", "LIMIT", start, count)
     return [(member, int(float(score))) for member, score in zip(reply[::2], reply[1::2], strict=True)]
+
+
+async def repeatable_lag_ms(link: Link, keys: QueueKeys, now_ms: int) -> int:
+    """How overdue the first repeatable is; 0 when none is."""
+    first = await link.call("ZRANGE", keys.repeat, 0, 0, "WITHSCORES")
+    return max(0, now_ms - int(float(first[1]))) if first else 0
 
 
 async def move_delayed(

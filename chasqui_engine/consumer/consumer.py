@@ -35,7 +35,7 @@ _LONGEST_LEASE_S = 0.1
 _START_PATIENCE_S = 1.0
 """A server that is just coming up is waited for; one that is not there is told about at once."""
 _LAST_WORDS_S = 2.0
-"""For what is left to write after the deadline."""
+"""For what is left to write after the deadline, and for taking leave before it."""
 
 
 class Consumer:
@@ -52,12 +52,17 @@ class Consumer:
         self._config = config or ConsumerConfig()
         self._fetch = credential_provider
 
-    async def run(self, handler: Handler, shutdown: Stop) -> None:
-        """Runs jobs until `shutdown` is set, then lets the running ones end within the deadline."""
+    async def run(self, handler: Handler, shutdown: Stop, started: asyncio.Event | None = None) -> None:
+        """Runs jobs until `shutdown` is set, then lets the running ones end within the deadline.
+
+        `started` is set as soon as the server is reached and jobs are taken.
+        """
         connector = self._connector()
         try:
             running = _Running(connector, self._connector(), handler, self._config, shutdown)
             await running.start()
+            if started is not None:
+                started.set()
             await running.until(shutdown)
         finally:
             await connector.close()
@@ -137,8 +142,10 @@ class _Running:
         await self._finish_running(deadline)
         last = max(deadline, monotonic()) + _LAST_WORDS_S if deadline - monotonic() < _LAST_WORDS_S else deadline
         await self._in_time(self._endings.drain(), last, "writing how jobs ended")
-        await self._in_time(taking.leave(self._commands, self._who), last, "leaving the group")
-        await cancel_and_wait(*(await self._unfinished_duties(last)))
+        # All that matters is written. A server that is gone is not waited for with what others notice by themselves.
+        soon = min(last, monotonic() + _LAST_WORDS_S)
+        await self._in_time(taking.leave(self._commands, self._who), soon, "leaving the group")
+        await cancel_and_wait(*(await self._unfinished_duties(soon)))
         await self._heartbeat.stop()
         self._handlers.close()
         # What ends after this, ends unheard: its entry is somebody else's by now.

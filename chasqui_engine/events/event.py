@@ -7,6 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+EVENT_NAMES = (
+    *("waiting", "active", "completed", "failed", "retry-scheduled", "delayed", "dlq", "drained", "progress"),
+)
+"""What may happen."""
 _NUMBERS = frozenset({"attempt", "backoff_ms", "delay_ms", "duration_us", "ts"})
 
 
@@ -15,7 +19,7 @@ class QueueEvent:
     """A transition of a job, or of the queue."""
 
     name: str
-    """"waiting", "active", "completed", "failed", "retry-scheduled", "delayed", "dlq", "drained" or "progress"."""
+    """One of `EVENT_NAMES`, or one of a newer ChasquiMQ's own."""
     job_id: str | None
     """None for an event of the queue itself."""
     job_name: str = ""
