@@ -18,6 +18,7 @@ from chasqui_engine.times import iso
 _log = logging.getLogger("chasqui")
 
 _PAGE = 250
+_DIED_RUNNING = frozenset({"retries_exhausted", "unrecoverable"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +74,9 @@ def described(entry: DlqEntry) -> dict[str, Any]:
         job = decode_job(entry.payload, entry.name)
     except DecodeError as err:
         return {**facts, "payload": None, "unreadable": str(err.args[0])}
-    return {**facts, "payload": job.payload, "attempt": job.attempt, "created_at": iso(job.created_at_ms)}
+    # The envelope is as it was before its last run.
+    runs = job.attempt + (entry.reason in _DIED_RUNNING)
+    return {**facts, "payload": job.payload, "attempt": runs, "created_at": iso(job.created_at_ms)}
 
 
 async def peek(link: Link, keys: QueueKeys, limit: int) -> list[DlqEntry]:

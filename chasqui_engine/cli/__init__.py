@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import sys
 
-from chasqui_engine.cli.hiding import hide_password
+from chasqui_engine.cli.hiding import hide_secrets
 
 __all__ = ["main"]
 
 
 def main() -> None:
     """What the `chasqui` script calls."""
-    hide_password()
+    hide_secrets()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # What a terminal has no letter for is still to be seen.
+            stream.reconfigure(errors="backslashreplace")
     try:
         from chasqui_engine.cli.app import run
     except ModuleNotFoundError as err:

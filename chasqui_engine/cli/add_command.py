@@ -6,8 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
+from chasqui_engine.cli.json_text import json_text
 from chasqui_engine.cli.session import USAGE, Session, command, fail
-from chasqui_engine.cli.words import duration_ms, moment, payload
+from chasqui_engine.cli.words import QueueOption, duration_ms, moment, payload, the_queue
 from chasqui_engine.queue import Queue
 
 
@@ -20,7 +21,7 @@ async def add(
     session: Session,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The job's name: which handler it is for.")],
     data: Annotated[str | None, typer.Argument(metavar="DATA", help="JSON, @FILE, or - for stdin.")] = None,
-    queue: Annotated[str, typer.Option("--queue", "-q", metavar="NAME", help="The queue.")] = "default",
+    queue: QueueOption = None,
     as_text: Annotated[bool, typer.Option("--text", help="DATA is plain text, not JSON.")] = False,
     job_id: Annotated[
         str | None, typer.Option("--id", "--job-id", metavar="ID", help="An id of yours: adding it again does nothing.")
@@ -44,10 +45,12 @@ async def add(
         options["delay_ms"] = moment(at)
     if backoff:
         options["backoff"] = duration_ms(backoff)
-    async with Queue(queue, redis_url=session.url) as opened:
-        job = await opened.add(name, payload(data, as_text), **options)
+    where = the_queue(None, queue, "default")
+    given = payload(data, as_text, ", or pass --text for plain text")
+    async with Queue(where, redis_url=session.url) as opened:
+        job = await opened.add(name, given, **options)
         if not wait:
-            session.answer({"id": job.id, "queue": queue, "name": name}, lambda: job.id)
+            session.answer({"id": job.id, "queue": where, "name": name}, lambda: job.id)
             return
         result = await job.wait_for_result(timeout=duration_ms(timeout) / 1000)
     session.answer({"id": job.id, "result": result}, lambda: shown(result))
@@ -55,6 +58,4 @@ async def add(
 
 def shown(result: Any) -> str:
     """A result on its own: text as it is, everything else as JSON."""
-    import json
-
-    return result if isinstance(result, str) else json.dumps(result, default=repr, ensure_ascii=False, indent=2)
+    return result if isinstance(result, str) else json_text(result, indent=2)

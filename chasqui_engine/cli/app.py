@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from chasqui_engine.cli.session import Failure, report, wants_debug, wants_json
+from chasqui_engine.cli.session import INTERRUPTED, UNHEARD, Failure, failure_of, report, wants_debug, wants_json
 
 PROGRAM = "chasqui"
 
@@ -38,22 +38,30 @@ _HELP = """A job queue on Redis Streams: run workers, add jobs, see what happens
 
 Start here:
 
+ 0. No Redis at hand?  export CHASQUI_REDIS_URL=embedded:///tmp/chasqui
+
  1. Write tasks.py:    async def handle(job): return {"sent": job.data["to"]}
 
  2. Run its jobs:      chasqui worker tasks:handle -q emails --store-results
 
- 3. Add one:           chasqui add hello '{"to": "ada"}' -q emails --wait
+ 3. Add one, in a      chasqui add hello '{"to": "ada"}' -q emails --wait
+    second terminal:
 
  4. See the queues:    chasqui watch
 
  5. Something wrong?   chasqui doctor
 
-The server is the one of --url, else of CHASQUI_REDIS_URL, else redis://127.0.0.1:6379. No Redis at hand?
---url embedded:///tmp/chasqui is a private one, for trying things out. Every command has --help.
+ The server:          --url, or --conn-id of an Airflow connection, or
+                      CHASQUI_REDIS_URL, else redis://127.0.0.1:6379
+
+ Every command has:   --help, --json for programs, --debug for tracebacks
 """
 _LEADING = {"--url": True, "--redis-url": True, "--conn-id": True, "--json": False, "--debug": False}
 """Whether a value follows."""
-_EXIT_CODES = "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not there, 4 no server, 124 out of time, 130 interrupted."
+_EXIT_CODES = (
+    "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not there, 4 no server, 124 out of time, 130 interrupted, "
+    "141 nobody reads."
+)
 
 
 def build(only: str | None = None) -> typer.Typer:
@@ -98,18 +106,26 @@ def run(words: Sequence[str]) -> int:
     try:
         code = build(only)(args=args, prog_name=PROGRAM, standalone_mode=False)
     except KeyboardInterrupt:
-        return 130
-    except BrokenPipeError:
-        # Whoever read our output has enough of it; the interpreter must not try to flush the rest.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except typer.Abort:
-        return report(Failure("stopped, nothing was changed", "CMQ-005", "answer y, or pass --yes", 1), args)
+        return INTERRUPTED
     except Exception as err:
-        if wants_debug(args) or not hasattr(err, "format_message"):
+        if wants_debug(args):
             raise
-        return _usage_error(err, args)
-    return code if isinstance(code, int) else 0
+        code = _usage_error(err, args) if hasattr(err, "format_message") else report(failure_of(err), args)
+    return _said(code if isinstance(code, int) else 0, args)
+
+
+def _said(code: int, args: Sequence[str]) -> int:
+    """The exit code, when all that was said has left; what cannot leave must not be tried again at the end."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        code = UNHEARD
+    except OSError as err:
+        code = code or report(failure_of(err), args)
+    else:
+        return code
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return code
 
 
 def _common_last(args: list[str]) -> list[str]:

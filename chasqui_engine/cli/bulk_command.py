@@ -3,31 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hashlib
-import sys
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
 
 import typer
 
-from chasqui_engine.cli.bulk_sources import BadRowError, Row, Source
-from chasqui_engine.cli.session import FAILED, INTERRUPTED, Failure, Session, command, report
-from chasqui_engine.cli.words import duration_ms
+from chasqui_engine.cli.asking import interruptible
+from chasqui_engine.cli.bulk_bar import Bar, bar_of
+from chasqui_engine.cli.bulk_reading import batches_of
+from chasqui_engine.cli.bulk_rows import BadRowError, BrokenSourceError, Row
+from chasqui_engine.cli.bulk_sending import Sending
+from chasqui_engine.cli.bulk_sources import Source
+from chasqui_engine.cli.session import FAILED, INTERRUPTED, Failure, Session, command, failure_of, report
+from chasqui_engine.cli.words import QueueOption, duration_ms, the_queue
 from chasqui_engine.clock import monotonic
+from chasqui_engine.codec import encode_payload
 from chasqui_engine.enqueue import Addition, Moment
+from chasqui_engine.errors import ChasquiError, ConfigError, EncodeError
 from chasqui_engine.job import AddOptions
-from chasqui_engine.producer import Producer
 
-if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
-
-_BATCH = 1000
-_IN_FLIGHT = 4
+_AGAIN = "run the same command again: it adds what is missing"
+_ALL_AGAIN = "mind that with --no-resume a second run adds all rows once more"
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Job:
     """How rows become jobs."""
 
@@ -37,20 +38,33 @@ class _Job:
     run: str
     unique: bool
 
-    def of(self, row: Row) -> Addition:
+    @property
+    def again(self) -> str:
+        """What to do after a break."""
+        return _AGAIN if self.unique or self.id_field else _ALL_AGAIN
+
+    def of(self, row: Row, source: Source) -> Addition:
         """The job of a row."""
+        try:
+            encode_payload(row.data)
+            return row.data, self._options(row)
+        except (ConfigError, EncodeError, BadRowError) as err:
+            raise BadRowError(f"{source.place(row.number)} {err.args[0]}") from err
+
+    def _options(self, row: Row) -> AddOptions:
         name = str(self._field(row, self.name_field)) if self.name_field else self.name
         if self.id_field:
-            return row.data, AddOptions(id=str(self._field(row, self.id_field)), name=name)
+            return AddOptions(id=str(self._field(row, self.id_field)), name=name)
+        options = AddOptions(name=name)
         if not self.unique:
-            return row.data, AddOptions(name=name)
+            return options
         # The same row of the same file is the same job, however often it is sent.
         mark = hashlib.sha256(f"{self.run}\0{name}\0{row.number}\0".encode() + row.raw).hexdigest()[:24]
-        return row.data, AddOptions(id=f"bulk-{mark}", name=name)
+        return replace(options, id=f"bulk-{mark}")
 
     def _field(self, row: Row, name: str) -> Any:
         if not isinstance(row.data, dict) or row.data.get(name) in (None, ""):
-            raise BadRowError(f"row {row.number} has no field {name!r}")
+            raise BadRowError(f"has no field {name!r}")
         return row.data[name]
 
 
@@ -61,8 +75,8 @@ class _Outcome:
     read: int = 0
     bad: int = 0
     first_bad: str | None = None
-    done: bool = False
-    sending: set[asyncio.Task[Any]] = field(default_factory=set)
+    failure: Failure | None = None
+    """Why it ended before the last row."""
 
 
 def register(app: typer.Typer) -> None:
@@ -73,7 +87,7 @@ def register(app: typer.Typer) -> None:
 async def bulk(
     session: Session,
     path: Annotated[str, typer.Argument(metavar="FILE", help="JSON lines, CSV or Parquet; - is stdin.")],
-    queue: Annotated[str, typer.Option("--queue", "-q", metavar="NAME", help="The queue.")] = "default",
+    queue: QueueOption = None,
     name: Annotated[str, typer.Option("--name", "-n", help="The jobs' name.")] = "",
     kind: Annotated[
         str | None, typer.Option("--format", metavar="jsonl|csv|parquet", help="By the file's ending, if not given.")
@@ -92,129 +106,76 @@ async def bulk(
 
     Each row's id is made of its number and content. A re-run after a break therefore adds only what is missing.
     """
-    source, jobs = Source(path, kind), _Job(name, name_field, id_field, run, unique)
+    where, jobs = the_queue(None, queue, "default"), _Job(name, name_field, id_field, run, unique)
+    AddOptions(name=name)  # says what is wrong with it before a row is read
     moment = None if delay is None else Moment(True, duration_ms(delay))
     ttl_s = max(1, duration_ms(resume_within) // 1000)
+    with interruptible():
+        source = Source(path, kind)
     outcome, started = _Outcome(), monotonic()
-    async with session.producer(queue, dedup_ttl_secs=ttl_s) as producer:
-        with _bar(session) as bar:
+    async with session.producer(where, dedup_ttl_secs=ttl_s) as producer:
+        sending = Sending(producer, moment)
+        with bar_of(session) as bar:
             try:
-                await _send_all(producer, source, jobs, moment, outcome, bar, skip_bad)
-                outcome.done = True
+                await _send_all(sending, source, jobs, outcome, bar, skip_bad)
             except asyncio.CancelledError:
-                await asyncio.gather(*outcome.sending, return_exceptions=True)
+                outcome.failure = Failure("stopped before the end", "CMQ-005", jobs.again, INTERRUPTED)
+            except ChasquiError as err:
+                told = failure_of(err)
+                outcome.failure = replace(told, next_step=f"{told.next_step}; then {jobs.again}")
             finally:
-                for task in outcome.sending:
-                    task.cancel()
-        return _tell(session, outcome, producer.added, monotonic() - started, queue, skip_bad)
+                await sending.settle()
+        return _tell(session, outcome, sending, monotonic() - started, where)
 
 
 async def _send_all(
-    producer: Producer,
-    source: Source,
-    jobs: _Job,
-    moment: Moment | None,
-    outcome: _Outcome,
-    bar: _Bar | None,
-    skip_bad: bool,
+    sending: Sending, source: Source, jobs: _Job, outcome: _Outcome, bar: Bar | None, skip_bad: bool
 ) -> None:
-    for batch, position in _batches(source, jobs, outcome, skip_bad):
-        if len(outcome.sending) >= _IN_FLIGHT:
-            ended, outcome.sending = await asyncio.wait(outcome.sending, return_when=asyncio.FIRST_COMPLETED)
-            for task in ended:
-                task.result()
-        moments = [moment] * len(batch)
-        work = producer.add_now(batch) if moment is None else producer.add_later(batch, moments)
-        outcome.sending.add(asyncio.create_task(work))
-        # Lets what was just made leave, and a Ctrl-C be heard.
-        await asyncio.sleep(0)
+    async for rows in batches_of(source):
+        batch = _additions(rows, source, jobs, outcome, skip_bad)
+        if batch:
+            await sending.send(batch)
         if bar is not None:
-            bar.at(position, source.total, outcome.read, producer.added)
-    await asyncio.gather(*outcome.sending)
-    outcome.sending = set()
-    if bar is not None:
-        bar.at(source.total or outcome.read, source.total, outcome.read, producer.added)
+            position = next((row.position for row in reversed(rows) if isinstance(row, Row)), None)
+            bar.at(position, source.total, outcome.read, sending.added)
+        if outcome.failure is not None:
+            break
+    await sending.drain()
+    if bar is not None and outcome.failure is None:
+        bar.at(source.total or outcome.read, source.total, outcome.read, sending.added)
 
 
-def _batches(source: Source, jobs: _Job, outcome: _Outcome, skip_bad: bool) -> Iterator[tuple[list[Addition], int]]:
-    batch: list[Addition] = []
-    position = 0
-    for row in source.rows():
+def _additions(
+    rows: Sequence[Row | BadRowError], source: Source, jobs: _Job, outcome: _Outcome, skip_bad: bool
+) -> list[Addition]:
+    """The jobs of these rows, up to the first that ends it all."""
+    found: list[Addition] = []
+    for row in rows:
         try:
             if isinstance(row, BadRowError):
                 raise row
-            batch.append(jobs.of(row))
+            found.append(jobs.of(row, source))
+            outcome.read += 1
         except BadRowError as err:
             outcome.bad += 1
             outcome.first_bad = outcome.first_bad or str(err)
-            if skip_bad:
-                continue
-            if batch:
-                yield batch, position
-            return
-        outcome.read += 1
-        position = row.position
-        if len(batch) >= _BATCH:
-            yield batch, position
-            batch = []
-    if batch:
-        yield batch, position
+            if isinstance(err, BrokenSourceError) or not skip_bad:
+                way_out = "" if isinstance(err, BrokenSourceError) else ", or pass --skip-bad,"
+                outcome.failure = Failure(str(err), "CMQ-004", f"correct it{way_out} and {jobs.again}", FAILED)
+                break
+    return found
 
 
-class _Bar:
-    """A progress bar with rate and time left."""
-
-    def __init__(self, progress: Progress, task: TaskID) -> None:
-        self._progress = progress
-        self._task = task
-        self._started = monotonic()
-
-    def at(self, position: int, total: int | None, rows: int, added: int) -> None:
-        """So far."""
-        rate = rows / max(monotonic() - self._started, 0.001)
-        self._progress.update(
-            self._task,
-            completed=position,
-            total=total,
-            rows=f"{rows:,} rows",
-            rate=f"{rate:,.0f}/s",
-            new=f"{added:,} new",
-        )
-
-
-@contextlib.contextmanager
-def _bar(session: Session) -> Iterator[_Bar | None]:
-    if session.as_json or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (BarColumn(), TextColumn("{task.percentage:>3.0f}%"), TextColumn("{task.fields[rows]}"))
-    columns += (TextColumn("{task.fields[new]}"), TextColumn("{task.fields[rate]}"))  # type: ignore[assignment]
-    progress = Progress(*columns, TextColumn("left"), TimeRemainingColumn(), console=Console(stderr=True))
-    with progress:
-        yield _Bar(progress, progress.add_task("", total=None, rows="", rate="", new=""))
-
-
-def _tell(session: Session, outcome: _Outcome, added: int, seconds: float, queue: str, skip_bad: bool) -> int:
-    there = max(0, outcome.read - added)
+def _tell(session: Session, outcome: _Outcome, sending: Sending, seconds: float, queue: str) -> int:
+    added, failure = sending.added, outcome.failure
+    there = max(0, sending.confirmed - added)
     facts = {"queue": queue, "rows": outcome.read, "added": added, "already_there": there, "bad": outcome.bad}
-    stopped = not outcome.done
     session.answer(
-        {**facts, "seconds": round(seconds, 2), "complete": outcome.done},
+        {**facts, "seconds": round(seconds, 2), "complete": failure is None},
         lambda: (
             f"{added:,} jobs added to {queue} in {seconds:.1f} s"
-            + (f", {there:,} were there already" if there and outcome.done else "")
+            + (f", {there:,} were there already" if there else "")
             + (f", {outcome.bad:,} rows left out, the first because {outcome.first_bad}" if outcome.bad else "")
         ),
     )
-    again = "run the same command again: it adds what is missing"
-    as_asked = ["--json"] if session.as_json else []
-    if stopped:
-        return report(Failure("stopped before the end", "CMQ-005", again, INTERRUPTED), as_asked)
-    if outcome.first_bad is not None and not skip_bad:
-        return report(
-            Failure(outcome.first_bad, "CMQ-003", f"correct it, or pass --skip-bad, and {again}", FAILED), as_asked
-        )
-    return 0
+    return 0 if failure is None else report(failure, ["--json"] if session.as_json else [])

@@ -1,113 +1,152 @@
-"""Rows for `chasqui bulk`: JSON lines, CSV and Parquet, from a file or stdin, with how far the reading is."""
+"""Where `chasqui bulk` reads from: JSON lines, CSV and Parquet, a file or a pipe, with how far the reading is."""
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import os
+import shutil
+import stat
 import sys
+import tempfile
 from collections.abc import Iterator
 from datetime import date, time, timedelta
 from decimal import Decimal
 from importlib import import_module
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
+from chasqui_engine.cli.bulk_csv import csv_rows
+from chasqui_engine.cli.bulk_rows import BadRowError, BrokenSourceError, Row
 from chasqui_engine.cli.session import USAGE, fail
 
 FORMATS = ("jsonl", "csv", "parquet")
 _SUFFIXES = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".parquet": "parquet"}
 _PARQUET_ROWS = 1000
-
-
-class Row(NamedTuple):
-    """One row to be made a job."""
-
-    number: int
-    """From 1 up."""
-    raw: bytes
-    """What makes it this row and no other."""
-    data: Any
-    position: int
-    """How far the reading is, in units of `Source.total`."""
-
-
-class BadRowError(Exception):
-    """A row that cannot be read."""
+_ONE_PER_LINE = "write one value per line, as jq -c '.[]' does"
 
 
 class Source:
-    """A file or stdin."""
+    """A file or a pipe."""
 
     def __init__(self, path: str, kind: str | None) -> None:
         self.name = "stdin" if path == "-" else path
         self.kind = kind or _SUFFIXES.get(Path(path).suffix.lower(), "jsonl")
         if self.kind not in FORMATS:
             fail(f"--format is one of {', '.join(FORMATS)}, not {self.kind!r}", "choose one of them", exit_code=USAGE)
-        if self.kind == "parquet" and path == "-":
-            fail("Parquet cannot be read from stdin", "pass a file", exit_code=USAGE)
-        self._path = path
+        self._file = _opened(path)
+        self._size = _size_of(self._file)
         self.total: int | None = None
         """Bytes, or rows for Parquet; None when nobody knows."""
 
+    @property
+    def may_wait(self) -> bool:
+        """Whether the next row may be long in coming: a pipe's may, a file's not."""
+        return self._size is None
+
+    def place(self, number: int) -> str:
+        """Where a row is, for people."""
+        return f"{'line' if self.kind == 'jsonl' else 'row'} {number} of {self.name}"
+
     def rows(self) -> Iterator[Row | BadRowError]:
         """Every row, or what is wrong with it."""
-        if self.kind == "parquet":
-            yield from self._parquet()
-            return
-        with self._open() as file:
-            if file.seekable() and file is not sys.stdin.buffer:
-                self.total = os.fstat(file.fileno()).st_size
-            yield from self._csv(file) if self.kind == "csv" else self._jsonl(file)
-
-    def _open(self) -> BinaryIO:
-        if self._path == "-":
-            return sys.stdin.buffer
-        try:
-            return open(self._path, "rb")
-        except OSError as err:
-            fail(f"{self._path} cannot be read: {err.strerror}", "check the file's name", exit_code=USAGE)
+        with self._file as file:
+            if self.kind == "parquet":
+                yield from self._parquet(file)
+                return
+            self.total = self._size
+            yield from csv_rows(file, self.name) if self.kind == "csv" else self._jsonl(file)
 
     def _jsonl(self, file: BinaryIO) -> Iterator[Row | BadRowError]:
         read = 0
+        found = 0
+        array: Row | None = None
         for number, line in enumerate(file, 1):
             read += len(line)
             text = line.strip()
             if not text:
                 continue
-            try:
-                yield Row(number, text, json.loads(text), read)
-            except ValueError as err:
-                yield BadRowError(f"line {number} of {self.name} is not JSON: {err}")
+            if array is not None:
+                yield array
+                array = None
+            found += 1
+            row = self._json(number, text, read)
+            # Alone in a file, an array of objects is meant to be many jobs; among other lines it is one.
+            if found == 1 and isinstance(row, Row) and _is_array_of_objects(row.data):
+                array = row
+            else:
+                yield row
+        if array is not None:
+            told = f"{self.name} is one JSON array of {len(array.data):,}, which would be one job"
+            yield BrokenSourceError(f"{told}: {_ONE_PER_LINE}")
 
-    def _csv(self, file: BinaryIO) -> Iterator[Row | BadRowError]:
-        counted = _Counted(file)
-        text = io.TextIOWrapper(io.BufferedReader(counted), encoding="utf-8-sig", newline="")
+    def _json(self, number: int, text: bytes, read: int) -> Row | BadRowError:
         try:
-            for number, row in enumerate(csv.DictReader(text), 1):
-                if None in row or None in row.values():
-                    yield BadRowError(f"row {number} of {self.name} has not as many fields as the header")
-                    continue
-                yield Row(number, json.dumps(row, ensure_ascii=False).encode(), row, counted.read_bytes)
-        except (UnicodeDecodeError, csv.Error) as err:
-            yield BadRowError(f"{self.name} is not CSV in UTF-8: {err}")
+            return Row(number, text, json.loads(text), read)
+        except RecursionError:
+            return BadRowError(f"{self.place(number)} is nested too deeply")
+        except ValueError as err:
+            advice = f"; of an array over several lines, {_ONE_PER_LINE}" if number == 1 and text[:1] == b"[" else ""
+            return BadRowError(f"{self.place(number)} is not JSON: {err}{advice}")
 
-    def _parquet(self) -> Iterator[Row]:
+    def _parquet(self, file: BinaryIO) -> Iterator[Row | BadRowError]:
         try:
+            arrow: Any = import_module("pyarrow")
             parquet: Any = import_module("pyarrow.parquet")
         except ImportError:
             fail("Parquet needs pyarrow", "pip install pyarrow, or convert the file to JSON lines")
+        number = 0
         try:
-            with parquet.ParquetFile(self._path) as file:
-                self.total = file.metadata.num_rows
-                number = 0
-                for batch in file.iter_batches(batch_size=_PARQUET_ROWS):
+            with _seekable(file) as whole, parquet.ParquetFile(whole) as opened:
+                self.total = opened.metadata.num_rows
+                for batch in opened.iter_batches(batch_size=_PARQUET_ROWS):
                     for data in map(_packable, batch.to_pylist()):
                         number += 1
                         yield Row(number, json.dumps(data, default=str, ensure_ascii=False).encode(), data, number)
-        except OSError as err:
-            fail(f"{self._path} cannot be read: {err}", "check the file", exit_code=USAGE)
+        except (OSError, arrow.ArrowException) as err:
+            if number == 0:
+                fail(f"{self.name} cannot be read as Parquet: {err}", "check the file", exit_code=USAGE)
+            yield BrokenSourceError(f"{self.name} cannot be read behind row {number}: {err}")
+
+
+def _opened(path: str) -> BinaryIO:
+    if path == "-":
+        return _stdin()
+    try:
+        return open(path, "rb")
+    except OSError as err:
+        fail(f"{path} cannot be read: {err.strerror}", "check the file's name", exit_code=USAGE)
+
+
+def _stdin() -> BinaryIO:
+    """Standard input, but not through `sys.stdin`: a thread that still reads there would break the process's end."""
+    try:
+        return open(sys.stdin.fileno(), "rb", closefd=False)
+    except io.UnsupportedOperation:
+        return sys.stdin.buffer
+
+
+def _size_of(file: BinaryIO) -> int | None:
+    """Bytes in all; None when it is no regular file."""
+    try:
+        found = os.fstat(file.fileno())
+    except OSError:
+        return None
+    return found.st_size if stat.S_ISREG(found.st_mode) else None
+
+
+def _seekable(file: BinaryIO) -> BinaryIO:
+    """The same file, or one beside it with all that a pipe gives: the index of a Parquet file is at its end."""
+    if file.seekable():
+        return file
+    spool = tempfile.TemporaryFile()  # noqa: SIM115 - whoever asked for it closes it
+    shutil.copyfileobj(file, spool)
+    spool.seek(0)
+    return spool
+
+
+def _is_array_of_objects(data: Any) -> bool:
+    return isinstance(data, list) and bool(data) and all(isinstance(one, dict) for one in data)
 
 
 def _packable(value: Any) -> Any:
@@ -121,23 +160,3 @@ def _packable(value: Any) -> Any:
     if isinstance(value, timedelta):
         return value.total_seconds()
     return str(value) if isinstance(value, Decimal) else value
-
-
-class _Counted(io.RawIOBase):
-    """Counts what is read through it."""
-
-    def __init__(self, inner: BinaryIO) -> None:
-        super().__init__()
-        self._inner = inner
-        self.read_bytes = 0
-
-    def readable(self) -> bool:
-        """It is."""
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        """Reads on."""
-        data = self._inner.read(len(buffer))
-        buffer[: len(data)] = data
-        self.read_bytes += len(data)
-        return len(data)

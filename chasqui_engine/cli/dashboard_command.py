@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import ipaddress
 import logging
 import secrets
@@ -121,9 +122,11 @@ def _listen(host: str, port: int) -> socket.socket:
         listener.listen(128)
     except OSError as err:
         listener.close()
+        # No such name, or an address of another machine; else the port is taken, or not ours to take.
+        about_host = isinstance(err, socket.gaierror) or err.errno == errno.EADDRNOTAVAIL
         fail(
             f"{host}:{port} cannot be listened on: {err.strerror}",
-            "choose another --port, or 0 for a free one",
+            "give --host an address of this machine" if about_host else "choose another --port, or 0 for a free one",
             exit_code=USAGE,
         )
     return listener

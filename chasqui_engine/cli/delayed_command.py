@@ -47,10 +47,10 @@ async def list_(
     start: Annotated[int, typer.Option("--start", min=0, help="Leave so many out.")] = 0,
 ) -> None:
     """List delayed jobs, the next to run first; those that wait for a retry are among them."""
-    async with session.producer(the_queue(queue_argument, queue)) as producer:
+    async with session.existing(the_queue(queue_argument, queue)) as producer:
         found = await producer.list_delayed(limit, start=start)
         total = (await producer.counts()).delayed
-    session.answer([_described(one) for one in found], lambda: _table(found, total))
+    session.answer([_described(one) for one in found], lambda: _table(found, start, total))
 
 
 async def cancel(session: Session, words: IdArguments, queue: QueueOption = None) -> int:
@@ -86,7 +86,7 @@ async def reschedule(
 async def _each(
     session: Session,
     words: list[str],
-    queue: str | None,
+    queue: list[str] | None,
     done: str,
     act: Callable[[Producer, str], Awaitable[bool]],
 ) -> int:
@@ -106,13 +106,13 @@ def _described(one: DelayedJob) -> dict[str, Any]:
     return {**facts, "id": job.id, "name": job.name, "attempt": job.attempt, "payload": job.payload}
 
 
-def _table(found: list[DelayedJob], total: int) -> RenderableType:
+def _table(found: list[DelayedJob], start: int, total: int) -> RenderableType:
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
     if not found:
-        return "no delayed jobs"
+        return f"no more than {total:,} delayed jobs" if total and start else "no delayed jobs"
     table = Table(header_style="bold")
     for column in ("runs", "at", "job", "name", "runs made", "payload"):
         table.add_column(column, overflow="fold")
@@ -124,4 +124,5 @@ def _table(found: list[DelayedJob], total: int) -> RenderableType:
             ("?", "", "", "cannot be read") if job is None else (job.id, job.name, str(job.attempt), brief(job.payload))
         )
         table.add_row(*map(Text, (due, iso(one.run_at_ms), *rest)))
-    return Group(table, f"{len(found):,} of {total:,} shown")
+    which = f"{start + 1:,} to {start + len(found):,}" if start else f"{len(found):,}"
+    return Group(table, f"{which} of {total:,} shown")

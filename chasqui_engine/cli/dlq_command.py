@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import base64
-import json
+import contextlib
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from chasqui_engine.cli.session import NOT_THERE, USAGE, Session, command, fail
+from chasqui_engine.cli.json_text import json_text
+from chasqui_engine.cli.replacing import written
+from chasqui_engine.cli.session import FAILED, NOT_THERE, USAGE, Session, command, fail
 from chasqui_engine.cli.words import QueueArgument, QueueOption, YesOption, ago, brief, duration_ms, the_queue
 from chasqui_engine.clock import now_ms
 from chasqui_engine.dead_letters import DeadFilter, described, died_at_ms
@@ -62,18 +63,30 @@ class Selection:
         )
         return Selection(wanted, limit)
 
-    async def entries(self, producer: Producer) -> AsyncIterator[DlqEntry]:
-        """Those that are meant, the oldest first."""
+    async def entries(self, producer: Producer, until: str | None = None) -> AsyncIterator[DlqEntry]:
+        """Those that are meant, the oldest first; with `until`, none behind that one."""
+        async for page in self.pages(producer, until):
+            for entry in page:
+                yield entry
+
+    async def pages(self, producer: Producer, until: str | None = None) -> AsyncIterator[list[DlqEntry]]:
+        """The same, many at once."""
         after: str | None = None
-        found = 0
+        left = self.limit
         while page := await producer.page_dlq(after, _PAGE):
             after = page[-1].dlq_id
-            for entry in page:
-                if self.wanted.takes(entry):
-                    yield entry
-                    found += 1
-                    if found == self.limit:
-                        return
+            known = [entry for entry in page if until is None or _order(entry.dlq_id) <= _order(until)]
+            meant = [entry for entry in known if self.wanted.takes(entry)][:left]
+            if meant:
+                yield meant
+            left = None if left is None else left - len(meant)
+            if left == 0 or len(known) < len(page):
+                return
+
+
+def _order(dlq_id: str) -> tuple[int, int]:
+    ms, _, number = dlq_id.partition("-")
+    return int(ms), int(number)
 
 
 def register(app: typer.Typer) -> None:
@@ -99,7 +112,7 @@ async def peek(
 ) -> None:
     """Show dead letters: what failed, and the job as it was."""
     selection = Selection.of(reason, name, job_id, older, newer, limit)
-    async with session.producer(the_queue(queue_argument, queue)) as producer:
+    async with session.existing(the_queue(queue_argument, queue)) as producer:
         found = [entry async for entry in selection.entries(producer)]
         total = (await producer.counts()).dead
     session.answer([described(entry) for entry in found], lambda: _table(found, total))
@@ -114,20 +127,25 @@ async def replay(
     job_id: JobIdOption = None,
     older: OlderOption = None,
     newer: NewerOption = None,
-    limit: LimitOption = 100,
+    limit: LimitOption = None,
     yes: YesOption = False,
 ) -> int:
     """Put dead letters back on the queue, with their attempts counted anew."""
     where, selection = the_queue(queue_argument, queue), Selection.of(reason, name, job_id, older, newer, limit)
-    async with session.producer(where) as producer:
-        found = [entry async for entry in selection.entries(producer)]
-        if found:
-            session.confirm(f"Replay {len(found):,} dead letters of {where}?", yes)
-        moved = await producer.replay_dead(found)
-    left = len(found) - moved
-    told = f"{moved:,} replayed" + (f", {left:,} stay: they cannot be read, or are gone" if left else "")
-    session.answer({"queue": where, "selected": len(found), "replayed": moved}, lambda: told)
-    return 0 if found else NOT_THERE
+    replayed = 0
+    async with session.existing(where) as producer:
+        ids = [entry.dlq_id async for entry in selection.entries(producer)]
+        if ids:
+            session.confirm(f"Replay {letters(len(ids))} of {where}?", yes)
+            # Looked at again, so that not all need to be held at once; what dies meanwhile is not for this replay.
+            async for page in selection.pages(producer, until=ids[-1]):
+                replayed += await producer.replay_dead(page)
+    left = len(ids) - replayed
+    told = f"{replayed:,} replayed" + (f", {left:,} stay: they cannot be read, or are gone" if left else "")
+    session.answer({"queue": where, "selected": len(ids), "replayed": replayed}, lambda: told)
+    if not ids:
+        return NOT_THERE
+    return 0 if replayed else FAILED
 
 
 async def delete(
@@ -147,10 +165,10 @@ async def delete(
     if not (every or reason or name or job_id or older or newer or limit):
         fail("this would delete every dead letter", "pass a filter, or --all if that is meant", exit_code=USAGE)
     where, selection = the_queue(queue_argument, queue), Selection.of(reason, name, job_id, older, newer, limit)
-    async with session.producer(where) as producer:
+    async with session.existing(where) as producer:
         found = [entry.dlq_id async for entry in selection.entries(producer)]
         if found:
-            session.confirm(f"Delete {len(found):,} dead letters of {where} for good?", yes)
+            session.confirm(f"Delete {letters(len(found))} of {where} for good?", yes)
         deleted = await producer.delete_dead(found)
     session.answer({"queue": where, "deleted": deleted}, lambda: f"{deleted:,} deleted")
     return 0 if found else NOT_THERE
@@ -171,25 +189,19 @@ async def export(
     """Write dead letters as JSON lines, each with the decoded job and its exact bytes (base64)."""
     selection, count = Selection.of(reason, name, job_id, older, newer, limit), 0
     where = the_queue(queue_argument, queue)
-    file = sys.stdout if out == "-" else _opened(out)
-    try:
-        async with session.producer(where) as producer:
+    async with session.existing(where) as producer:
+        with contextlib.nullcontext(sys.stdout) if out == "-" else written(out) as file:
             async for entry in selection.entries(producer):
                 line = {**described(entry), "envelope": base64.b64encode(entry.payload).decode()}
-                file.write(json.dumps(line, default=str, ensure_ascii=False) + "\n")
+                file.write(json_text(line) + "\n")
                 count += 1
-    finally:
-        if file is not sys.stdout:
-            file.close()
     if out != "-":
         session.answer({"queue": where, "exported": count, "file": out}, lambda: f"{count:,} written to {out}")
 
 
-def _opened(path: str) -> Any:
-    try:
-        return Path(path).open("w", encoding="utf-8")
-    except OSError as err:
-        fail(f"{path} cannot be written: {err.strerror}", "choose another file", exit_code=USAGE)
+def letters(count: int) -> str:
+    """So many, in words."""
+    return "1 dead letter" if count == 1 else f"{count:,} dead letters"
 
 
 def _table(found: list[DlqEntry], total: int) -> RenderableType:

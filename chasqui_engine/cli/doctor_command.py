@@ -52,7 +52,9 @@ async def _examine(looker: Looker) -> list[Finding]:
     local_ms = (asked_at + now_ms()) // 2
     findings = list(of_server(facts, looker.link.capabilities, local_ms))
     for seen in await looker.look():
-        findings += of_queue(seen, await inspecting.groups(looker.link, QueueKeys(seen.name)))
+        keys = QueueKeys(seen.name)
+        overdue_ms = await inspecting.repeatable_lag_ms(looker.link, keys, facts.clock_ms)
+        findings += of_queue(seen, await inspecting.groups(looker.link, keys), overdue_ms)
     return findings
 
 

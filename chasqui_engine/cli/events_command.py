@@ -8,11 +8,12 @@ from typing import Annotated, Any
 
 import typer
 
-from chasqui_engine._redis import records
+from chasqui_engine._redis import inspecting, records
 from chasqui_engine._redis.connector import A_MOMENT_S, Connector
-from chasqui_engine.cli.session import Session, command, print_json
+from chasqui_engine.cli.session import USAGE, Session, command, fail, no_such_queue, print_json
 from chasqui_engine.cli.words import QueueArgument, QueueOption, brief, the_queue
 from chasqui_engine.events import QueueEvent, QueueEvents
+from chasqui_engine.events.event import EVENT_NAMES
 from chasqui_engine.times import iso
 
 _PAGE = 500
@@ -55,6 +56,7 @@ async def events(
 ) -> None:
     """Show the events of a queue: those that are kept, and with --follow those to come."""
     name = the_queue(queue_argument, queue)
+    _check(event or [], start)
     wanted = _Filter(frozenset(event or ()), job_id, job_name)
     shown = 0
     source = _to_come(session, name, start or "$") if follow else _kept(session, name, start or "0")
@@ -64,6 +66,18 @@ async def events(
             shown += 1
             if shown == limit:
                 return
+
+
+def _check(names: list[str], start: str | None) -> None:
+    unknown = [name for name in names if name not in EVENT_NAMES]
+    if unknown:
+        fail(f"there is no event {unknown[0]!r}", f"choose from {', '.join(EVENT_NAMES)}", exit_code=USAGE)
+    if start is not None and start != "$" and not _is_event_id(start):
+        fail(f"--from is the id of an event, not {start!r}", "write 1700000000000-0, 0 or $", exit_code=USAGE)
+
+
+def _is_event_id(text: str) -> bool:
+    return all(part.isdecimal() and int(part) < 2**64 for part in text.split("-", 1))
 
 
 async def _to_come(session: Session, queue: str, start: str) -> AsyncIterator[QueueEvent]:
@@ -76,6 +90,8 @@ async def _kept(session: Session, queue: str, start: str) -> AsyncIterator[Queue
     connector = Connector(session.url, queue, "cli")
     try:
         link = await connector.link(A_MOMENT_S).connect()
+        if not await inspecting.exists(link, connector.keys):
+            no_such_queue(queue)
         last = await records.last_event_id(link, connector.keys)
         after = start
         while True:

@@ -120,8 +120,8 @@ def _rights(facts: ServerFacts) -> Finding:
     return Finding(OK, "ACL", f"{user} may do all that is needed")
 
 
-def of_queue(seen: QueueSnapshot, groups: list[str]) -> Iterator[Finding]:
-    """One queue, and the group that works on it."""
+def of_queue(seen: QueueSnapshot, groups: list[str], repeatable_lag_ms: int = 0) -> Iterator[Finding]:
+    """One queue, the group that works on it, and how overdue its first repeatable is."""
     counts, where = seen.counts, f"queue {seen.name}"
     before = list(_group(seen, groups, where))
     yield from before
@@ -133,6 +133,9 @@ def of_queue(seen: QueueSnapshot, groups: list[str]) -> Iterator[Finding]:
     if counts.delayed_lag_ms > _LATE_MS:
         advice = "start a worker: each runs a promoter"
         yield Finding(WARN, where, f"a delayed job is overdue by {ago(counts.delayed_lag_ms)}", advice)
+    if repeatable_lag_ms > _LATE_MS:
+        advice = f"start a worker: each runs a scheduler; chasqui repeatable list {seen.name} shows which"
+        yield Finding(WARN, where, f"a repeatable job is overdue by {ago(repeatable_lag_ms)}", advice)
     if counts.dead > _MANY_DEAD:
         advice = f"chasqui dlq peek {seen.name}; beyond 100,000 the oldest are dropped"
         yield Finding(WARN, where, f"{counts.dead:,} dead letters", advice)

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from chasqui_engine.cli.looking import as_dict, looking
+from chasqui_engine.cli.overview import overview
 from chasqui_engine.cli.session import Session, command
 from chasqui_engine.cli.words import GroupOption, ago
 from chasqui_engine.snapshot import QueueSnapshot
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-    from rich.table import Table
 
 QueuesArgument = Annotated[list[str] | None, typer.Argument(metavar="QUEUE", help="The queues; all, if none.")]
 QueuesOption = Annotated[
@@ -38,50 +38,22 @@ async def inspect(
         seen = await looker.look()
         address = looker.address
     data: Any = [as_dict(one) for one in seen]
-    session.answer(data, lambda: _shown(seen, address))
+    session.answer(data, lambda: _shown(seen, address, session.console.width))
 
 
-def _shown(seen: list[QueueSnapshot], address: str) -> RenderableType:
+def _shown(seen: list[QueueSnapshot], address: str, width: int) -> RenderableType:
     from rich.console import Group
 
     if not seen:
         return f"no queues at {address}. Next: chasqui add NAME DATA -q QUEUE"
     if len(seen) == 1:
-        return Group(overview(seen), _workers(seen[0]))
-    return overview(seen)
-
-
-def overview(seen: list[QueueSnapshot], extra: dict[str, dict[str, str]] | None = None) -> Table:
-    """A row per queue; `extra` has further columns, each a text per queue."""
-    from rich.table import Table
-
-    table = Table(header_style="bold", title_justify="left")
-    table.add_column("queue", overflow="fold")
-    for name in ("waiting", "oldest", "active", "workers", "delayed", "lag", "dead", "repeat", "done/s", "failed/s"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for name in extra or {}:
-        table.add_column(name, no_wrap=True)
-    for one in seen:
-        counts, rate = one.counts, one.throughput
-        cells = (
-            f"{counts.waiting:,}",
-            ago(counts.oldest_waiting_ms) if counts.waiting else "-",
-            f"{counts.active:,}",
-            f"{len(one.consumers):,}",
-            f"{counts.delayed:,}",
-            ago(counts.delayed_lag_ms) if counts.delayed_lag_ms else "-",
-            f"{counts.dead:,}",
-            f"{counts.repeatables:,}",
-            f"{rate.completed_per_s:,.1f}",
-            f"{rate.failed_per_s:,.1f}",
-        )
-        name = one.name + (" (paused)" if counts.paused else "")
-        table.add_row(_plain(name), *cells, *((extra or {})[column].get(one.name, "") for column in extra or {}))
-    return table
+        return Group(overview(seen, width), _workers(seen[0]))
+    return overview(seen, width)
 
 
 def _workers(one: QueueSnapshot) -> RenderableType:
     from rich.table import Table
+    from rich.text import Text
 
     if not one.consumers:
         return f"no worker in group {one.group}. Next: chasqui worker MODULE:HANDLER -q {one.name}"
@@ -90,12 +62,5 @@ def _workers(one: QueueSnapshot) -> RenderableType:
     table.add_column("active", justify="right")
     table.add_column("last heard of", justify="right")
     for worker in one.consumers:
-        table.add_row(_plain(worker.name), f"{worker.active:,}", f"{ago(worker.idle_ms)} ago")
+        table.add_row(Text(worker.name), f"{worker.active:,}", f"{ago(worker.idle_ms)} ago")
     return table
-
-
-def _plain(text: str) -> RenderableType:
-    """Text that is not markup, whatever is in it."""
-    from rich.text import Text
-
-    return Text(text)

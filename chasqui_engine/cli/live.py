@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import io
 import logging
 import os
 import sys
 from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import TextIO
 
@@ -24,6 +28,7 @@ from chasqui_engine.sink import (
 )
 
 _RATE_OVER_S = 5.0
+_CHUNK = 64 * 1024
 
 
 @dataclass(slots=True)
@@ -34,6 +39,11 @@ class Numbers:
     failed: int = 0
     retried: int = 0
     dead: int = 0
+
+    def add(self, others: Numbers) -> None:
+        """Counts these as well."""
+        for name, value in others.as_dict().items():
+            setattr(self, name, getattr(self, name) + value)
 
     def as_dict(self) -> dict[str, int]:
         """For JSON."""
@@ -128,6 +138,56 @@ class LiveLine(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Above the line."""
         self.say(self.format(record))
+
+
+async def pass_on(stream: asyncio.StreamReader, say: Callable[[str], None]) -> None:
+    """Says what a process writes, in whole lines, however long they are."""
+    begun = b""
+    while data := await stream.read(_CHUNK):
+        whole, newline, begun = (begun + data).rpartition(b"\n")
+        if newline:
+            say(whole.decode(errors="replace"))
+    if begun:
+        say(begun.decode(errors="replace"))
+
+
+class _Above(io.TextIOBase):
+    """What is printed, above a line; what is printed without an end waits for it."""
+
+    def __init__(self, line: LiveLine) -> None:
+        super().__init__()
+        self._line = line
+        self._begun = ""
+
+    def writable(self) -> bool:
+        """It is."""
+        return True
+
+    def write(self, text: str) -> int:
+        """Whole lines are shown."""
+        *whole, self._begun = (self._begun + text).split("\n")
+        if whole:
+            self._line.say("\n".join(whole))
+        return len(text)
+
+    def end(self) -> None:
+        """Shows what is left."""
+        if self._begun:
+            self.write("\n")
+
+
+@contextlib.contextmanager
+def printing_above(line: LiveLine) -> Iterator[None]:
+    """While the line is shown, what handlers print goes above it, if it goes to the same terminal."""
+    out, errors = _Above(line), _Above(line)
+    with contextlib.ExitStack() as redirected:
+        if line.shown and sys.stdout.isatty():
+            redirected.enter_context(contextlib.redirect_stdout(out))
+        if line.shown:
+            redirected.enter_context(contextlib.redirect_stderr(errors))
+        yield
+    out.end()
+    errors.end()
 
 
 def worker_line(queue: str, numbers: Numbers, rate: float, up_s: float, stands: str) -> str:

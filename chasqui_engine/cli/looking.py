@@ -8,8 +8,10 @@ from dataclasses import asdict
 from typing import Any
 
 from chasqui_engine import looking as engine
+from chasqui_engine._redis import inspecting
 from chasqui_engine._redis.connection import Link
-from chasqui_engine.cli.session import Session
+from chasqui_engine._redis.keys import QueueKeys
+from chasqui_engine.cli.session import Session, no_such_queue
 from chasqui_engine.snapshot import QueueSnapshot
 
 
@@ -40,10 +42,15 @@ class Looker:
 
 
 @contextlib.asynccontextmanager
-async def looking(session: Session, queues: Sequence[str], group: str) -> AsyncIterator[Looker]:
-    """A looker, for the time of the block."""
+async def looking(
+    session: Session, queues: Sequence[str], group: str, *, to_come: bool = False
+) -> AsyncIterator[Looker]:
+    """A looker, for the time of the block; unless they are `to_come`, the queues must be there."""
     looker = await engine.Looker.connect(session.url, queue=queues[0] if queues else "default", group=group)
     try:
+        for name in [] if to_come else queues:
+            if not await inspecting.exists(looker.link, QueueKeys(name)):
+                no_such_queue(name)
         yield Looker(looker, queues)
     finally:
         await looker.close()

@@ -18,10 +18,13 @@ async def pause(session: Session, queue_argument: QueueArgument = None, queue: Q
     """Let workers take no more jobs of a queue. What runs, runs on; what is added, waits."""
     name = the_queue(queue_argument, queue)
     async with session.producer(name) as producer:
+        known = await producer.exists()
         changed = await producer.pause()
     said = "paused" if changed else "was paused already"
     told = f"queue {name} {said}; chasqui resume {name} lets it go on"
-    session.answer({"queue": name, "paused": True, "changed": changed}, lambda: told)
+    if not known:
+        told += "\nnothing else is known of a queue of this name (yet): is it spelt right?"
+    session.answer({"queue": name, "paused": True, "changed": changed, "known": known}, lambda: told)
 
 
 async def resume(session: Session, queue_argument: QueueArgument = None, queue: QueueOption = None) -> None:

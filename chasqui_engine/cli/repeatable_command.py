@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from chasqui_engine.cli.repeatable_showing import SHOWN_FIRES, described, listed, local, policy_text, previewed
 from chasqui_engine.cli.session import NOT_THERE, USAGE, Session, command, fail
 from chasqui_engine.cli.words import (
     QueueArgument,
     QueueOption,
-    ago,
     duration_ms,
     moment,
     payload,
-    queue_and_rest,
+    queue_and_one,
     the_queue,
 )
 from chasqui_engine.clock import now_ms
-from chasqui_engine.cron import CronSchedule
 from chasqui_engine.producer import Producer
 from chasqui_engine.repeat import (
     MissedFiresPolicy,
@@ -31,11 +28,9 @@ from chasqui_engine.repeat import (
     plan_fires,
 )
 
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
 _MOST_SPECS = 10_000
-_SHOWN_FIRES = 5
+_SUPPOSED_CATCHUP = 100
+"""Of a policy that makes up for all fires, where the spec has another one."""
 
 CronOption = Annotated[str | None, typer.Option("--cron", metavar="EXPR", help="5 fields, or 6 with seconds first.")]
 ZoneOption = Annotated[
@@ -64,16 +59,16 @@ async def list_(
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="So many at most.")] = 100,
 ) -> None:
     """List repeatable jobs, the next to fire first."""
-    async with session.producer(the_queue(queue_argument, queue)) as producer:
+    async with session.existing(the_queue(queue_argument, queue)) as producer:
         metas = await producer.list_repeatable(limit)
-    session.answer([_described(meta) for meta in metas], lambda: _table(metas))
+    session.answer([described(meta) for meta in metas], lambda: listed(metas))
 
 
 async def add(
     session: Session,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The name of every job it makes.")],
     data: Annotated[str | None, typer.Argument(metavar="DATA", help="JSON, @FILE, or - for stdin.")] = None,
-    queue: Annotated[str, typer.Option("--queue", "-q", metavar="NAME", help="The queue.")] = "default",
+    queue: QueueOption = None,
     cron: CronOption = None,
     tz: ZoneOption = None,
     every: EveryOption = None,
@@ -84,6 +79,7 @@ async def add(
     missed: MissedOption = "skip",
 ) -> None:
     """Store a repeatable job, or replace the one of the same key."""
+    where = the_queue(None, queue, "default")
     spec = RepeatableSpec(
         job_name=name,
         pattern=_pattern(cron, tz, every),
@@ -94,10 +90,10 @@ async def add(
         end_before_ms=_ms(end),
         missed_fires=_policy(missed),
     )
-    async with session.producer(queue) as producer:
+    async with session.producer(where) as producer:
         stored = await producer.upsert_repeatable(spec)
-    first = _local(spec.pattern, first_fire_ms(spec, now_ms()))
-    session.answer({"key": stored, "queue": queue, "first_fire": first}, lambda: f"{stored}\nfires first at {first}")
+    first = local(spec.pattern, first_fire_ms(spec, now_ms()))
+    session.answer({"key": stored, "queue": where, "first_fire": first}, lambda: f"{stored}\nfires first at {first}")
 
 
 async def remove(
@@ -106,7 +102,7 @@ async def remove(
     queue: QueueOption = None,
 ) -> int:
     """Remove a repeatable job: it fires no more."""
-    name, [key, *_] = queue_and_rest(words, queue, "KEY")
+    name, key = queue_and_one(words, queue, "KEY")
     async with session.producer(name) as producer:
         removed = await producer.remove_repeatable(key)
     session.answer({"key": key, "removed": removed}, lambda: "removed" if removed else f"there is no {key}")
@@ -131,25 +127,32 @@ async def preview(
     spec, next_ms = await _previewed(session, words or [], queue, cron, tz, every)
     fires = _next_fires(spec, next_ms, count)
     outage_ms = duration_ms(down_for)
-    policies = {"skip": "skip", "fire-once": "once", "fire-all (100)": "all:100"}
-    after = {label: _after_outage(spec, next_ms, outage_ms, word) for label, word in policies.items()}
+    after = {policy_text(one): _after_outage(spec, next_ms, outage_ms, one) for one in _policies(spec.missed_fires)}
     data = {
         "pattern": spec.pattern.to_dict(),
         "policy": spec.missed_fires.to_dict(),
-        "fires": [_local(spec.pattern, at) for at in fires],
+        "fires": [local(spec.pattern, at) for at in fires],
         "after_outage_of_ms": outage_ms,
         "policies": after,
     }
-    session.answer(data, lambda: _previewed_text(data, spec, fires))
+    session.answer(data, lambda: previewed(data, spec, fires))
+
+
+def _policies(own: MissedFiresPolicy) -> list[MissedFiresPolicy]:
+    """Every policy, the spec's own with its own limit."""
+    most = _SUPPOSED_CATCHUP if own.max_catchup is None else own.max_catchup
+    return [MissedFiresPolicy.skip(), MissedFiresPolicy.fire_once(), MissedFiresPolicy.fire_all(most)]
 
 
 async def _previewed(
-    session: Session, words: list[str], queue: str | None, cron: str | None, tz: str | None, every: str | None
+    session: Session, words: list[str], queue: list[str] | None, cron: str | None, tz: str | None, every: str | None
 ) -> tuple[RepeatableSpec, int]:
+    if words and (cron or tz or every):
+        fail("a stored one has its own pattern", "leave out KEY, or --cron, --tz and --every", exit_code=USAGE)
     if not words:
         spec = RepeatableSpec(job_name="preview", pattern=_pattern(cron, tz, every), payload=None)
         return spec, first_fire_ms(spec, now_ms())
-    name, [key, *_] = queue_and_rest(words, queue, "KEY")
+    name, key = queue_and_one(words, queue, "KEY")
     async with session.producer(name) as producer:
         meta = await _find(producer, key)
     spec = RepeatableSpec(
@@ -182,14 +185,14 @@ def _next_fires(spec: RepeatableSpec, next_ms: int, count: int) -> list[int]:
     return fires
 
 
-def _after_outage(spec: RepeatableSpec, next_ms: int, outage_ms: int, policy: str) -> dict[str, Any]:
+def _after_outage(spec: RepeatableSpec, next_ms: int, outage_ms: int, policy: MissedFiresPolicy) -> dict[str, Any]:
     """What a scheduler that comes back after missing the next fire, and all that follow for so long, would do."""
     back_ms = next_ms + outage_ms
-    plan = plan_fires(spec.with_missed_fires(_policy(policy)), next_ms, 0, back_ms)
+    plan = plan_fires(spec.with_missed_fires(policy), next_ms, 0, back_ms)
     return {
         "jobs": len(plan.fires),
-        "for": [_local(spec.pattern, at) for at in plan.fires[:_SHOWN_FIRES]],
-        "next": None if plan.next_fire_ms is None else _local(spec.pattern, plan.next_fire_ms),
+        "for": [local(spec.pattern, at) for at in plan.fires[:SHOWN_FIRES]],
+        "next": None if plan.next_fire_ms is None else local(spec.pattern, plan.next_fire_ms),
     }
 
 
@@ -214,52 +217,3 @@ def _policy(text: str) -> MissedFiresPolicy:
 
 def _ms(when: str | None) -> int | None:
     return None if when is None else round(moment(when).timestamp() * 1000)
-
-
-def _local(pattern: RepeatPattern, at_ms: int) -> str:
-    """A fire in the pattern's own zone."""
-    zone = UTC if pattern.expression is None else CronSchedule.parse(pattern.expression, pattern.tz).zone
-    return datetime.fromtimestamp(at_ms / 1000, zone).isoformat(timespec="seconds")
-
-
-def _described(meta: RepeatableMeta) -> dict[str, Any]:
-    facts = asdict(meta)
-    facts["pattern"] = meta.pattern.to_dict()
-    facts["missed_fires"] = (meta.missed_fires or MissedFiresPolicy.skip()).to_dict()
-    return {**facts, "next_fire": _local(meta.pattern, meta.next_fire_ms)}
-
-
-def _pattern_text(pattern: RepeatPattern) -> str:
-    if pattern.interval_ms is not None:
-        return f"every {ago(pattern.interval_ms)}"
-    return f"{pattern.expression} ({pattern.tz or 'UTC'})"
-
-
-def _table(metas: list[RepeatableMeta]) -> RenderableType:
-    from rich.table import Table
-    from rich.text import Text
-
-    if not metas:
-        return "no repeatable jobs"
-    table = Table(header_style="bold")
-    for column in ("key", "job", "pattern", "next fire", "in", "limit", "missed"):
-        table.add_column(column, overflow="fold")
-    for meta in metas:
-        due_ms = meta.next_fire_ms - now_ms()
-        due = ago(due_ms) if due_ms >= 0 else f"overdue by {ago(-due_ms)}"
-        missed = (meta.missed_fires or MissedFiresPolicy.skip()).kind
-        limit = "-" if meta.limit is None else f"{meta.limit:,}"
-        fires = _local(meta.pattern, meta.next_fire_ms)
-        table.add_row(*map(Text, (meta.key, meta.job_name, _pattern_text(meta.pattern), fires, due, limit, missed)))
-    return table
-
-
-def _previewed_text(data: dict[str, Any], spec: RepeatableSpec, fires: list[int]) -> str:
-    lines = [f"{_pattern_text(spec.pattern)} fires next at"]
-    lines += [f"  {_local(spec.pattern, at)}   in {ago(max(0, at - now_ms()))}" for at in fires]
-    lines.append(f"after an outage of {ago(data['after_outage_of_ms'])} from the first of them on:")
-    for label, told in data["policies"].items():
-        which = f": {', '.join(told['for'])}" + (" …" if told["jobs"] > _SHOWN_FIRES else "") if told["for"] else ""
-        lines.append(f"  {label:<15}{told['jobs']} made up for{which}; then {told['next'] or 'no more'}")
-    lines.append(f"its policy is {spec.missed_fires.kind}")
-    return "\n".join(lines)

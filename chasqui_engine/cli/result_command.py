@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import Annotated
+from dataclasses import fields
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 from chasqui_engine.cli.add_command import shown
-from chasqui_engine.cli.session import NOT_THERE, Session, command, fail
-from chasqui_engine.cli.words import GroupOption, QueueOption, brief, duration_ms, queue_and_rest
+from chasqui_engine.cli.session import NOT_THERE, OUT_OF_TIME, Session, command, fail
+from chasqui_engine.cli.words import GroupOption, QueueOption, brief, duration_ms, queue_and_one
 from chasqui_engine.codec import decode_payload
+from chasqui_engine.errors import JobFailedError
+from chasqui_engine.producer import Producer
 from chasqui_engine.snapshot import JobInfo, JobState
 from chasqui_engine.times import iso
 
@@ -31,30 +33,58 @@ async def result(
     timeout: Annotated[str, typer.Option("--timeout", metavar="TIME", help="How long to wait.")] = "30s",
 ) -> None:
     """Show what a job's handler returned. Exit code 1: it died; 3: there is no result; 124: not in time."""
-    name, [job_id, *_] = queue_and_rest(words, queue, "ID")
+    name, job_id = queue_and_one(words, queue, "ID")
     async with session.producer(name) as producer:
         if wait:
-            value = await producer.wait_for_result(job_id, duration_ms(timeout) / 1000)
+            value = await _waited_for(producer, name, job_id, duration_ms(timeout) / 1000)
         else:
             stored = await producer.get_result(job_id)
             if stored is None:
-                info = await producer.get_job(job_id)
-                fail(
-                    f"there is no result of job {job_id}, which is {info.state}",
-                    "wait for it with --wait, and run the worker with --store-results",
-                    code="CMQ-008",
-                    exit_code=NOT_THERE,
-                )
+                _no_result(await producer.get_job(job_id, whole=True), name)
             value = decode_payload(stored)
     session.answer({"id": job_id, "result": value}, lambda: shown(value))
 
 
+async def _waited_for(producer: Producer, queue: str, job_id: str, timeout_s: float) -> Any:
+    try:
+        return await producer.wait_for_result(job_id, timeout_s)
+    except TimeoutError:
+        info = await producer.get_job(job_id, whole=True)
+        if info.state is JobState.UNKNOWN:
+            _nothing_known(job_id, queue, OUT_OF_TIME)
+        raise
+
+
+def _no_result(info: JobInfo, queue: str) -> NoReturn:
+    if info.state is JobState.DEAD:
+        raise JobFailedError(info.id, info.reason or "nobody remembers why", info.last_error, info.attempt or 0)
+    if info.state is JobState.UNKNOWN:
+        _nothing_known(info.id, queue, NOT_THERE)
+    steps = {JobState.COMPLETED: "run the worker with --store-results, and ask within an hour"}
+    fail(
+        f"there is no result of job {info.id}, which is {info.state}",
+        steps.get(info.state, "wait for it with --wait, and run the worker with --store-results"),
+        code="CMQ-008",
+        exit_code=NOT_THERE,
+    )
+
+
+def _nothing_known(job_id: str, queue: str, exit_code: int) -> NoReturn:
+    fail(
+        f"nothing is known of a job {job_id} in queue {queue}",
+        "check the id and the queue; what ended long ago is forgotten",
+        code="CMQ-008",
+        exit_code=exit_code,
+    )
+
+
 async def job(session: Session, words: IdArguments, queue: QueueOption = None, group: GroupOption = "default") -> int:
     """Show where a job is: its state, its runs, its last error. Exit code 3: nothing is known of it."""
-    name, [job_id, *_] = queue_and_rest(words, queue, "ID")
+    name, job_id = queue_and_one(words, queue, "ID")
     async with session.producer(name) as producer:
-        info = await producer.get_job(job_id, group=group)
-    session.answer(asdict(info), lambda: _described(info))
+        info = await producer.get_job(job_id, group=group, whole=True)
+    # Field by field: what a job holds may be nested deeper than a copy of it can be made.
+    session.answer({one.name: getattr(info, one.name) for one in fields(info)}, lambda: _described(info))
     return NOT_THERE if info.state is JobState.UNKNOWN else 0
 
 

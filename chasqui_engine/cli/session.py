@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, get_type_hints
 
 import typer
 
+from chasqui_engine.cli.asking import agreed
+from chasqui_engine.cli.json_text import json_text
 from chasqui_engine.config import ProducerConfig
 from chasqui_engine.connections import connection_url
 from chasqui_engine.errors import (
@@ -31,8 +33,10 @@ if TYPE_CHECKING:
 
     from chasqui_engine.producer import Producer
 
-FAILED, USAGE, NOT_THERE, NO_SERVER, OUT_OF_TIME, INTERRUPTED = 1, 2, 3, 4, 124, 130
+FAILED, USAGE, NOT_THERE, NO_SERVER, OUT_OF_TIME, INTERRUPTED, UNHEARD = 1, 2, 3, 4, 124, 130, 141
 """Exit codes."""
+OWN_SERVER = "--url embedded:///tmp/chasqui"
+"""Where to try things out without a server."""
 
 _CONNECTION = "Connection and output"
 
@@ -70,7 +74,8 @@ class Failure:
     """What went wrong, in one line, and what to do next."""
 
     message: str
-    code: str
+    code: str | None
+    """As in docs/errors.md; None when nothing is wrong, but not done either."""
     next_step: str
     exit_code: int
 
@@ -78,14 +83,19 @@ class Failure:
 class CommandError(Exception):
     """Ends a command with a `Failure`."""
 
-    def __init__(self, message: str, next_step: str, *, code: str = "CMQ-004", exit_code: int = FAILED) -> None:
+    def __init__(self, message: str, next_step: str, *, code: str | None, exit_code: int) -> None:
         super().__init__(message)
         self.failure = Failure(message, code, next_step, exit_code)
 
 
-def fail(message: str, next_step: str, *, code: str = "CMQ-004", exit_code: int = FAILED) -> NoReturn:
+def fail(message: str, next_step: str, *, code: str | None = "CMQ-004", exit_code: int = FAILED) -> NoReturn:
     """Ends the command."""
     raise CommandError(message, next_step, code=code, exit_code=exit_code)
+
+
+def no_such_queue(name: str) -> NoReturn:
+    """Ends the command."""
+    fail(f"there is no queue {name!r} on this server", "chasqui inspect shows those there are", exit_code=NOT_THERE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +115,26 @@ class Session:
         async with producer:
             yield producer
 
+    @contextlib.asynccontextmanager
+    async def existing(self, queue: str) -> AsyncIterator[Producer]:
+        """The same, of a queue that must be there: an empty answer about a name that is misspelt would mislead."""
+        async with self.producer(queue) as producer:
+            if not await producer.exists():
+                no_such_queue(queue)
+            yield producer
+
     @property
     def console(self) -> Console:
         """Where tables go; without colours where NO_COLOR says so, or nobody looks."""
         from rich.console import Console
 
+        class Plain(Console):
+            def on_broken_pipe(self) -> None:
+                # Rich would end the process.
+                raise BrokenPipeError
+
         # A pipe has no width; what is cut to fit one cannot be searched.
-        return Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else 200)
+        return Plain(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else 200)
 
     def answer(self, data: Any, show: Callable[[], Any]) -> None:
         """Says the same as JSON, or as `show` says it: by printing, or as something that rich can print."""
@@ -130,20 +153,13 @@ class Session:
             return
         if self.as_json or not sys.stdin.isatty():
             fail("this needs a yes, and there is nobody to ask", "pass --yes", exit_code=USAGE)
-        typer.confirm(question, abort=True, err=True)
+        if not agreed(question):
+            fail("stopped, nothing was changed", "answer y, or pass --yes", code=None)
 
 
 def print_json(data: Any) -> None:
-    """One value on one line; bytes and other things that JSON has no word for as text."""
-    print(json.dumps(data, default=_as_json, ensure_ascii=False), flush=True)
-
-
-def _as_json(value: Any) -> Any:
-    if isinstance(value, bytes):
-        return value.decode(errors="backslashreplace")
-    if isinstance(value, set | frozenset | tuple):
-        return list(value)
-    return str(value)
+    """One value on one line."""
+    print(json_text(data), flush=True)
 
 
 def command(
@@ -184,28 +200,46 @@ def _guarded(
         code = function(Session(url, as_json, debug), **own)
         if inspect.iscoroutine(code):
             code = asyncio.run(code)
-    except (CommandError, ChasquiError, TimeoutError) as err:
-        if debug:
-            raise
-        return report(_failure(err), ["--json"] if as_json else [])
     except KeyboardInterrupt:
         return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has enough of it.
+        return UNHEARD
+    except Exception as err:
+        if debug:
+            raise
+        return report(failure_of(err), ["--json"] if as_json else [])
     return int(code or 0)
 
 
-def _failure(err: BaseException) -> Failure:
+def failure_of(err: Exception) -> Failure:
+    """What to say about an error; one that nobody foresaw is a line as well."""
     if isinstance(err, CommandError):
         return err.failure
     if isinstance(err, ChasquiError):
-        steps = ((kind, step, code) for kind, step, code in _NEXT_STEPS if isinstance(err, kind))
-        _, step, code = next(steps)
         message = str(err.args[0]) if err.args else type(err).__name__
+        if isinstance(err, RedisError):
+            return Failure(message, err.code, _after_server_error(err, message), NO_SERVER)
+        _, step, code = next(one for one in _NEXT_STEPS if isinstance(err, one[0]))
         return Failure(message, err.code, step, code)
-    return Failure(str(err) or "no answer in time", "CMQ-000", "wait longer with --timeout", OUT_OF_TIME)
+    if isinstance(err, TimeoutError):
+        return Failure(str(err) or "no answer in time", ChasquiError.code, "wait longer with --timeout", OUT_OF_TIME)
+    what = err.strerror if isinstance(err, OSError) and err.strerror else f"{type(err).__name__}: {err}"
+    where = f" ({err.filename})" if isinstance(err, OSError) and err.filename else ""
+    return Failure(f"{what}{where}", ChasquiError.code, "--debug shows the traceback", FAILED)
+
+
+def _after_server_error(err: RedisError, message: str) -> str:
+    from chasqui_engine._redis import connection
+
+    if "OOM command not allowed" in message:
+        return "let workers catch up, or raise the server's maxmemory"
+    if isinstance(err, connection.CommandError):
+        return "run chasqui doctor"
+    return f"start it, or check --url and CHASQUI_REDIS_URL; to try without a server: {OWN_SERVER}"
 
 
 _NEXT_STEPS: tuple[tuple[type[ChasquiError], str, int], ...] = (
-    (RedisError, "check --url or CHASQUI_REDIS_URL, then run chasqui doctor", NO_SERVER),
     (QueueFullError, "let workers catch up, then run the same command again", FAILED),
     (JobFailedError, "see chasqui dlq peek", FAILED),
     (ResultUnavailableError, "run the worker with --store-results", NOT_THERE),
@@ -222,7 +256,8 @@ def report(failure: Failure, args: Sequence[str]) -> int:
         print(json.dumps(told, ensure_ascii=False), file=sys.stderr)
     else:
         stop = "" if message.endswith("?") else "."
-        print(f"error: [{failure.code}] {message}{stop} Next: {failure.next_step}", file=sys.stderr)
+        begin = "" if failure.code is None else f"error: [{failure.code}] "
+        print(f"{begin}{message}{stop} Next: {failure.next_step}", file=sys.stderr)
     return failure.exit_code
 
 

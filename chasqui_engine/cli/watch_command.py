@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from chasqui_engine.cli.inspect_command import QueuesArgument, QueuesOption, overview
+from chasqui_engine.cli.inspect_command import QueuesArgument, QueuesOption
 from chasqui_engine.cli.looking import Looker, as_dict, looking
+from chasqui_engine.cli.overview import DEPTH, DONE, lines_of, overview
 from chasqui_engine.cli.session import Session, command, print_json
-from chasqui_engine.cli.words import GroupOption, sparkline
+from chasqui_engine.cli.words import GroupOption
 from chasqui_engine.clock import now_ms
 from chasqui_engine.snapshot import QueueSnapshot
 from chasqui_engine.times import iso
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 _HISTORY = 30
+_AROUND_ROWS = 10
+"""Lines of a screen that are not rows: the table's head and frame, what stands below it, and the cursor's."""
 
 
 def register(app: typer.Typer) -> None:
@@ -38,7 +41,7 @@ async def watch(
 ) -> None:
     """Watch queues: a live table with sparklines; Ctrl-C ends it. In a pipe, or with --json, a JSON line per look."""
     names = list(dict.fromkeys([*(queues or []), *(queue or [])]))
-    async with looking(session, names, group) as looker:
+    async with looking(session, names, group, to_come=True) as looker:
         if session.as_json or not sys.stdout.isatty():
             await _lines(looker, interval_ms, count)
         else:
@@ -66,7 +69,8 @@ async def _screen(session: Session, looker: Looker, interval_ms: int, count: int
         while True:
             seen = await looker.look()
             history.add(seen)
-            live.update(history.table(seen, looker.address), refresh=True)
+            size = live.console.size
+            live.update(history.table(seen, looker.address, size.width, size.height), refresh=True)
             looks += 1
             if looks == count:
                 return
@@ -86,12 +90,26 @@ class _History:
             self._depth[one.name].append(one.counts.waiting + one.counts.active)
             self._rate[one.name].append(one.throughput.completed_per_s)
 
-    def table(self, seen: list[QueueSnapshot], address: str) -> RenderableType:
-        """The table, with a column per plot."""
-        plots = {
-            "depth over time": {one.name: sparkline(list(self._depth[one.name])) for one in seen},
-            "done over time": {one.name: sparkline(list(self._rate[one.name])) for one in seen},
-        }
-        table = overview(seen, plots)
-        table.caption = f"{address}, {iso(now_ms())}; Ctrl-C ends it"
-        return table
+    def table(self, seen: list[QueueSnapshot], address: str, width: int, height: int) -> RenderableType:
+        """The table, with a column per plot, of as many queues as there is room for."""
+        from rich.console import Group
+        from rich.text import Text
+
+        shown = busiest(seen, height - _AROUND_ROWS, width)
+        words = [f"{address}, {iso(now_ms())}; Ctrl-C ends it"]
+        if len(shown) < len(seen):
+            words.append(f"the {len(shown):,} busiest of {len(seen):,} queues; name some to see others")
+        below = Text("\n".join(words), style="italic", no_wrap=True, overflow="ellipsis")
+        return Group(overview(shown, width, {DEPTH: self._depth, DONE: self._rate}), below)
+
+
+def busiest(seen: list[QueueSnapshot], lines: int, width: int) -> list[QueueSnapshot]:
+    """As many as fit into so many lines, in the order in which they came: a table whose rows jump cannot be read."""
+    ranked = sorted(seen, key=lambda one: (-one.counts.waiting - one.counts.active, -one.throughput.completed_per_s))
+    kept: set[str] = set()
+    for one in ranked:
+        lines -= lines_of(one, width)
+        if lines < 0 and kept:
+            break
+        kept.add(one.name)
+    return [one for one in seen if one.name in kept]

@@ -11,33 +11,39 @@ from typing import Annotated, Any
 
 import typer
 
+from chasqui_engine.cli.asking import interruptible
+from chasqui_engine.cli.json_text import json_text
 from chasqui_engine.cli.session import USAGE, fail
 from chasqui_engine.clock import now_ms
 
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _DURATION = re.compile(r"(?P<number>\d+(\.\d+)?)\s*(?P<unit>ms|[smhdw])?")
+_LONGEST_YEARS = 1000
+_LONGEST_MS = _LONGEST_YEARS * 365 * _UNITS_MS["d"]
 _SPARKS = "▁▂▃▄▅▆▇█"
 
 QueueArgument = Annotated[str | None, typer.Argument(metavar="QUEUE", help="The queue; or pass -q.")]
-QueueOption = Annotated[str | None, typer.Option("--queue", "-q", metavar="NAME", help="The queue.")]
+QueueOption = Annotated[list[str] | None, typer.Option("--queue", "-q", metavar="NAME", help="The queue.")]
+"""A list only so that a second one is refused, and not taken in place of the first."""
 GroupOption = Annotated[str, typer.Option("--group", metavar="NAME", help="The workers' consumer group.")]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
-def the_queue(argument: str | None, option: str | None) -> str:
+def the_queue(argument: str | None, option: list[str] | None, default: str | None = None) -> str:
     """The queue that was named, one way or the other."""
-    if argument and option and argument != option:
-        fail(f"two queues are named, {argument!r} and {option!r}", "name one", exit_code=USAGE)
-    name = argument or option
-    if not name:
+    names = list(dict.fromkeys(name for name in (argument, *(option or [])) if name))
+    if len(names) > 1:
+        fail(f"two queues are named, {names[0]!r} and {names[1]!r}", "name one", exit_code=USAGE)
+    name = names[0] if names else default
+    if name is None:
         fail("no queue is named", "pass -q NAME", exit_code=USAGE)
     return name
 
 
-def queue_and_rest(words: list[str], option: str | None, rest: str) -> tuple[str, list[str]]:
+def queue_and_rest(words: list[str], option: list[str] | None, rest: str) -> tuple[str, list[str]]:
     """A queue and what follows it: `QUEUE WORD …` as ChasquiMQ has it, or `WORD … -q QUEUE`."""
-    if option is not None:
-        queue, others = option, words
+    if option:
+        queue, others = the_queue(None, option), words
     else:
         if len(words) < 2:
             fail(f"a queue and {rest} are needed", f"write {rest} -q NAME", exit_code=USAGE)
@@ -47,12 +53,23 @@ def queue_and_rest(words: list[str], option: str | None, rest: str) -> tuple[str
     return queue, others
 
 
+def queue_and_one(words: list[str], option: list[str] | None, rest: str) -> tuple[str, str]:
+    """A queue and the one word that goes with it."""
+    queue, [word, *more] = queue_and_rest(words, option, rest)
+    if more:
+        fail(f"one {rest} is taken, and {more[0]!r} is one too many", f"write {rest} -q NAME", exit_code=USAGE)
+    return queue, word
+
+
 def duration_ms(text: str) -> int:
     """`250ms`, `10s`, `5m`, `2h`, `1d`, `1w`; a bare number is seconds."""
     found = _DURATION.fullmatch(text.strip())
     if not found:
         fail(f"{text!r} is no duration", "write it like 250ms, 10s, 5m, 2h or 1d", exit_code=USAGE)
-    return round(float(found["number"]) * _UNITS_MS[found["unit"] or "s"])
+    ms = float(found["number"]) * _UNITS_MS[found["unit"] or "s"]
+    if ms > _LONGEST_MS:
+        fail(f"{text!r} is longer than {_LONGEST_YEARS} years", "write a shorter time", exit_code=USAGE)
+    return round(ms)
 
 
 def moment(text: str) -> datetime:
@@ -61,28 +78,37 @@ def moment(text: str) -> datetime:
         return datetime.fromtimestamp((now_ms() + duration_ms(text[1:])) / 1000, UTC)
     try:
         when = datetime.fromisoformat(text)
-    except ValueError:
+        return when.astimezone(UTC) if when.tzinfo else when.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
         fail(f"{text!r} is no time", "write it like 2027-03-01T09:00+01:00, or +5m", exit_code=USAGE)
-    return when if when.tzinfo else when.replace(tzinfo=UTC)
 
 
-def payload(text: str | None, as_text: bool = False) -> Any:
-    """A job's data: JSON, `@file`, `-` for stdin; nothing is None."""
+def payload(text: str | None, as_text: bool = False, way_out: str = "") -> Any:
+    """A job's data: JSON, `@file`, `-` for stdin; nothing is None. `way_out` is for what is no JSON."""
     if text is None:
         return None
-    if text == "-":
-        text = sys.stdin.read()
-    elif text.startswith("@"):
-        try:
-            text = Path(text[1:]).read_text(encoding="utf-8")
-        except OSError as err:
-            fail(f"{text[1:]} cannot be read: {err.strerror}", "check the file's name", exit_code=USAGE)
+    if text == "-" or text.startswith("@"):
+        text = _read(text)
     if as_text:
         return text
     try:
         return json.loads(text)
+    except RecursionError:
+        fail("the data is nested too deeply", "make it flatter", exit_code=USAGE)
     except ValueError as err:
-        fail(f"the data is not JSON ({err})", "quote it for the shell, or pass --text for plain text", exit_code=USAGE)
+        fail(f"the data is not JSON ({err})", f"quote it for the shell{way_out}", exit_code=USAGE)
+
+
+def _read(place: str) -> str:
+    name = "stdin" if place == "-" else place[1:]
+    try:
+        with interruptible():
+            data = sys.stdin.buffer.read() if place == "-" else Path(name).read_bytes()
+        return data.decode()
+    except UnicodeDecodeError as err:
+        fail(f"{name} is not UTF-8 ({err.reason} at byte {err.start})", "convert it to UTF-8", exit_code=USAGE)
+    except OSError as err:
+        fail(f"{name} cannot be read: {err.strerror}", "check the file's name", exit_code=USAGE)
 
 
 def ago(ms: float) -> str:
@@ -103,7 +129,7 @@ def ago(ms: float) -> str:
 
 def brief(value: Any, width: int = 60) -> str:
     """A value on one line, cut where it is long."""
-    text = value if isinstance(value, str) else json.dumps(value, default=repr, ensure_ascii=False)
+    text = value if isinstance(value, str) else json_text(value)
     text = "".join(c if c.isprintable() else "·" for c in text)
     return text if len(text) <= width else f"{text[: width - 1]}…"
 

@@ -9,8 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from chasqui_engine.cli.session import USAGE, Session, command, fail
-from chasqui_engine.cli.words import GroupOption, duration_ms
+from chasqui_engine.cli.words import GroupOption, QueueOption, duration_ms, the_queue
 
+_LAST_PORT = 65535
 _RELOAD_DEADLINE_S = 3.0
 """A restart for a change of the code does not wait long for running jobs."""
 
@@ -29,13 +30,13 @@ async def worker(
             help='A function of a job, a registry, or a module whose functions carry @handler("name").',
         ),
     ],
-    queue: Annotated[str, typer.Option("--queue", "-q", metavar="NAME", help="The queue.")] = "default",
+    queue: QueueOption = None,
     concurrency: Annotated[int, typer.Option("--concurrency", "-c", min=1, help="Jobs at once, per process.")] = 100,
     processes: Annotated[int, typer.Option("--processes", "-p", min=1, help="Worker processes.")] = 1,
     reload: Annotated[bool, typer.Option("--reload", help="Start anew when a Python file here changes.")] = False,
     metrics_port: Annotated[
         int | None,
-        typer.Option("--metrics-port", min=1, max=65535, help="Serve Prometheus metrics; process n at PORT + n."),
+        typer.Option("--metrics-port", min=1, max=_LAST_PORT, help="Serve Prometheus metrics; process n at PORT + n."),
     ] = None,
     metrics_host: Annotated[str, typer.Option("--metrics-host", help="Where metrics are served.")] = "127.0.0.1",
     store_results: Annotated[bool, typer.Option("--store-results", help="Keep what handlers return.")] = False,
@@ -70,14 +71,22 @@ async def worker(
         "time_limit_secs": None if time_limit is None else duration_ms(time_limit) / 1000,
         "shutdown_deadline_secs": _deadline_s(deadline, reload),
     }
+    name = the_queue(None, queue, "default")
+    _check_ports(metrics_port, processes)
     if child is None and (processes > 1 or reload):
         from chasqui_engine.cli.worker_group import WorkerGroup
 
-        given = _arguments(session, target, queue, metrics_port, metrics_host, options)
-        return await WorkerGroup(session, queue, given, processes, reload=reload).run()
+        given = _arguments(session, target, name, metrics_port, metrics_host, options)
+        return await WorkerGroup(session, name, given, processes, group=group, reload=reload).run()
     port = None if metrics_port is None else metrics_port + (child or 0)
     parent = None if child_fd is None else socket.socket(fileno=child_fd)
-    return await run_here(session, Plan(target, queue, options, metrics_host, port), parent)
+    return await run_here(session, Plan(target, name, options, metrics_host, port), parent)
+
+
+def _check_ports(first: int | None, processes: int) -> None:
+    if first is not None and first + processes - 1 > _LAST_PORT:
+        told = f"{processes} processes need the ports from {first} on, and the last one is {_LAST_PORT}"
+        fail(told, "choose a lower --metrics-port", exit_code=USAGE)
 
 
 def _deadline_s(deadline: str | None, reload: bool) -> float | None:
@@ -102,6 +111,6 @@ def _arguments(
     if session.url is not None:
         # Not as an argument: a list of processes would show its password.
         os.environ["CHASQUI_REDIS_URL"] = session.url
-    if session.debug:
-        words.append("--debug")
+    words += ["--debug"] if session.debug else []
+    words += ["--json"] if session.as_json else []
     return words

@@ -11,10 +11,12 @@ import socket
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import partial
 
-from chasqui_engine.cli.live import LiveLine, Numbers, Rate, worker_line
+from chasqui_engine.cli.changes import times
+from chasqui_engine.cli.live import LiveLine, Numbers, Rate, pass_on, worker_line
 from chasqui_engine.cli.session import FAILED, INTERRUPTED, Session, print_json
+from chasqui_engine.cli.standing import Standing
 from chasqui_engine.clock import monotonic
 from chasqui_engine.supervise import cancel_and_wait
 
@@ -22,8 +24,6 @@ _DRAW_EVERY_S = 0.5
 _LOOK_EVERY_S = 0.5
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 30.0
-_MOST_FILES = 20_000
-_NOT_WATCHED = {"__pycache__", "node_modules", "site-packages"}
 
 
 @dataclass(slots=True)
@@ -36,14 +36,18 @@ class _Child:
     """Of the processes that were here before."""
     now: Numbers = field(default_factory=Numbers)
     ready: bool = False
+    generation: int = 0
 
 
 class WorkerGroup:
     """Keeps `count` children alive until it is told to stop."""
 
-    def __init__(self, session: Session, queue: str, arguments: Sequence[str], count: int, *, reload: bool) -> None:
+    def __init__(
+        self, session: Session, queue: str, arguments: Sequence[str], count: int, *, group: str, reload: bool
+    ) -> None:
         self._session = session
         self._queue = queue
+        self._group = group
         self._arguments = list(arguments)
         self._children = [_Child(index) for index in range(count)]
         self._reload = reload
@@ -51,9 +55,12 @@ class WorkerGroup:
         self._line.shown = self._line.shown and not session.as_json
         self._stop = asyncio.Event()
         self._generation = 0
+        self._proven = -1
+        """The last generation of which one was ready: what ends after that is started again."""
         self._turned = asyncio.Condition()
         self._turning: asyncio.Task[None] | None = None
         self._broken: int | None = None
+        self._said_in_vain: set[str] = set()
 
     async def run(self) -> int:
         """Until Ctrl-C; returns the exit code."""
@@ -61,7 +68,7 @@ class WorkerGroup:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._signalled)
         started = monotonic()
-        self._say("started", f"{len(self._children)} workers for {self._queue}. Ctrl-C stops them")
+        self._say("started", f"{_workers(len(self._children))} for {self._queue}. Ctrl-C stops all")
         tasks = [asyncio.create_task(self._keep(child)) for child in self._children]
         beside = [asyncio.create_task(self._draw(started))]
         if self._reload:
@@ -101,9 +108,9 @@ class WorkerGroup:
                 return
             if generation != self._generation:
                 continue
-            if not child.ready:
+            if self._proven != generation:
                 if not self._reload:
-                    # What cannot even start will not start the next time either.
+                    # What never could start will not start the next time either.
                     self._broken = code or FAILED
                     self._stop.set()
                     self._end_all()
@@ -128,24 +135,35 @@ class WorkerGroup:
         """One process, from start to end; returns its exit code."""
         ours, theirs = socket.socketpair()
         arguments = [*self._arguments, "--child", str(child.index), "--child-fd", str(theirs.fileno())]
-        child.ready = False
-        # In a session of its own: Ctrl-C in the terminal is for this process, which passes it on.
+        child.ready, child.generation = False, self._generation
+        # In a session of its own: Ctrl-C in the terminal is for this process, which passes it on. What it says goes
+        # through here as well: else it would be written over our line, and what all of them say would be said often.
         child.process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "chasqui_engine.cli", "worker", *arguments),
+            *(sys.executable, *(["-u"] if self._line.shown else []), "-m", "chasqui_engine.cli", "worker", *arguments),
             pass_fds=(theirs.fileno(),),
             start_new_session=True,
+            stdout=asyncio.subprocess.PIPE if self._line.shown else None,
+            stderr=asyncio.subprocess.PIPE,
         )
         theirs.close()
         if self._stop.is_set():
             _send(child, signal.SIGTERM)
+        streams = (child.process.stdout, child.process.stderr)
+        saying = [asyncio.create_task(pass_on(one, partial(self._pass_on, child))) for one in streams if one]
         hearing = asyncio.create_task(self._hear(child, ours))
         code = await child.process.wait()
-        await hearing
+        await asyncio.gather(hearing, *saying)
         child.process = None
-        for name, value in child.now.as_dict().items():
-            setattr(child.before, name, getattr(child.before, name) + value)
+        child.before.add(child.now)
         child.now = Numbers()
         return code
+
+    def _pass_on(self, child: _Child, text: str) -> None:
+        if not child.ready:
+            if text in self._said_in_vain:
+                return
+            self._said_in_vain.add(text)
+        self._line.say(text)
 
     async def _hear(self, child: _Child, ours: socket.socket) -> None:
         reader, writer = await asyncio.open_connection(sock=ours)
@@ -153,17 +171,18 @@ class WorkerGroup:
             # Ends with the process: a line cut short is its last.
             with contextlib.suppress(OSError, ValueError):
                 while line := await reader.readline():
-                    child.now = Numbers(**json.loads(line))
-                    child.ready = True
+                    told = json.loads(line)
+                    if told.pop("ready"):
+                        child.ready, self._proven = True, child.generation
+                    child.now = Numbers(**told)
         finally:
             writer.close()
 
     def _total(self) -> Numbers:
         total = Numbers()
         for child in self._children:
-            for part in (child.before, child.now):
-                for name, value in part.as_dict().items():
-                    setattr(total, name, getattr(total, name) + value)
+            total.add(child.before)
+            total.add(child.now)
         return total
 
     def _say(self, what: str, text: str) -> None:
@@ -174,25 +193,29 @@ class WorkerGroup:
             self._line.say(text)
 
     async def _draw(self, started: float) -> None:
+        if not self._line.shown:
+            return
         rate = Rate()
-        while True:
-            total = self._total()
-            alive = sum(child.ready and child.process is not None for child in self._children)
-            stands = f"{alive} of {len(self._children)} workers"
-            rated = rate.of(total.done + total.failed)
-            self._line.draw(worker_line(self._queue, total, rated, monotonic() - started, stands))
-            await asyncio.sleep(_DRAW_EVERY_S)
+        async with Standing(self._session.url, self._queue, self._group) as standing:
+            while True:
+                total = self._total()
+                alive = sum(child.ready and child.process is not None for child in self._children)
+                stands = f"{alive} of {_workers(len(self._children))} · {await standing.words()}"
+                rated = rate.of(total.done + total.failed)
+                self._line.draw(worker_line(self._queue, total, rated, monotonic() - started, stands))
+                await asyncio.sleep(_DRAW_EVERY_S)
 
     async def _watch(self) -> None:
-        before = await asyncio.to_thread(_times)
+        before = await asyncio.to_thread(times)
         while True:
             await asyncio.sleep(_LOOK_EVERY_S)
-            now = await asyncio.to_thread(_times)
+            now = await asyncio.to_thread(times)
             if now != before:
                 changed = sorted(str(path) for path in now.keys() | before.keys() if now.get(path) != before.get(path))
                 before = now
                 self._line.say(f"{changed[0]} changed: starting anew")
                 self._generation += 1
+                self._said_in_vain.clear()
                 self._end_all()
                 await self._turn()
 
@@ -207,17 +230,5 @@ def _send(child: _Child, number: signal.Signals) -> None:
                 child.process.send_signal(number)
 
 
-def _times() -> dict[Path, float]:
-    """When each Python file under the current folder was last written."""
-    found: dict[Path, float] = {}
-    for folder, folders, files in os.walk("."):
-        folders[:] = [name for name in folders if name not in _NOT_WATCHED and not name.startswith(".")]
-        for name in files:
-            if name.endswith(".py"):
-                path = Path(folder) / name
-                # Gone between the listing and the look.
-                with contextlib.suppress(OSError):
-                    found[path] = path.stat().st_mtime
-        if len(found) > _MOST_FILES:
-            break
-    return found
+def _workers(count: int) -> str:
+    return "1 worker" if count == 1 else f"{count:,} workers"

@@ -14,17 +14,19 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from chasqui_engine.cli.live import LiveLine, Rate, Tally, worker_line
+from chasqui_engine.cli.live import LiveLine, Rate, Tally, printing_above, worker_line
 from chasqui_engine.cli.loading import load_handler
 from chasqui_engine.cli.session import INTERRUPTED, Session, print_json
+from chasqui_engine.cli.standing import Standing
 from chasqui_engine.clock import monotonic
-from chasqui_engine.errors import ChasquiError, ConfigError
+from chasqui_engine.errors import ConfigError
 from chasqui_engine.sink import MetricsSink
 from chasqui_engine.supervise import cancel_and_wait
 from chasqui_engine.worker import Worker
 
 _DRAW_EVERY_S = 0.5
 _REPORT_EVERY_S = 0.5
+_STARTING_S = 0.05
 _GRACE_S = 5.0
 """After the shutdown deadline, for handing jobs back and for last words."""
 _BLOCKED = 1
@@ -57,7 +59,8 @@ async def run_here(session: Session, plan: Plan, child: socket.socket | None = N
         _say(session, line, "started", plan, {})
     beside = [asyncio.create_task(_report(child, tally, worker) if child else _draw(session, plan, tally, line))]
     try:
-        await worker.run()
+        with printing_above(line):
+            await worker.run()
     finally:
         await cancel_and_wait(*beside)
         line.clear()
@@ -140,42 +143,35 @@ def _say(session: Session, line: LiveLine, what: str, plan: Plan, facts: dict[st
 async def _draw(session: Session, plan: Plan, tally: Tally, line: LiveLine) -> None:
     if not line.shown:
         return
-    # By now the worker is on its way; without a terminal none of this is needed.
-    from chasqui_engine.config import ProducerConfig
-    from chasqui_engine.producer import Producer
-
-    rate, started, stands = Rate(), monotonic(), "connecting"
-    producer: Producer | None = None
-    try:
+    rate, started = Rate(), monotonic()
+    async with Standing(session.url, plan.queue, plan.options["group"]) as standing:
         while True:
-            # The line is never worth ending a worker for.
-            with contextlib.suppress(ChasquiError):
-                producer = producer or await Producer.connect(session.url, ProducerConfig(queue_name=plan.queue))
-                counts = await producer.counts(group=plan.options["group"])
-                paused = "PAUSED · " if counts.paused else ""
-                stands = f"{paused}{counts.waiting:,} waiting · {counts.active:,} active · {counts.delayed:,} delayed"
+            stands = await standing.words()
             numbers = tally.numbers
             rated = rate.of(numbers.done + numbers.failed)
             line.draw(worker_line(plan.queue, numbers, rated, monotonic() - started, stands))
             await asyncio.sleep(_DRAW_EVERY_S)
-    finally:
-        if producer is not None:
-            await producer.close()
 
 
 async def _report(parent: socket.socket, tally: Tally, worker: Worker) -> None:
     """Tells the parent what is done so far, and stops when there is no parent any more."""
     reader, writer = await asyncio.open_connection(sock=parent)
     gone = asyncio.create_task(reader.read())
+
+    def tell() -> None:
+        writer.write(json.dumps({**tally.numbers.as_dict(), "ready": worker.is_ready}).encode() + b"\n")
+
     try:
         while not gone.done():
-            writer.write(json.dumps(tally.numbers.as_dict()).encode() + b"\n")
-            await asyncio.wait({gone}, timeout=_REPORT_EVERY_S)
+            # Not before it has reached the server: what cannot even start is not to be started again.
+            if worker.is_ready:
+                tell()
+            await asyncio.wait({gone}, timeout=_REPORT_EVERY_S if worker.is_ready else _STARTING_S)
         await worker.close()
     finally:
         # The last word: what was done since the one before.
         with contextlib.suppress(OSError):
-            writer.write(json.dumps(tally.numbers.as_dict()).encode() + b"\n")
+            tell()
             await writer.drain()
         await cancel_and_wait(gone)
         writer.close()

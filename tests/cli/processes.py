@@ -124,6 +124,57 @@ class Process:
             pipe.close()
 
 
+class Piped:
+    """A command that reads from a pipe."""
+
+    def __init__(self, url: str, *args: str) -> None:
+        self._process = subprocess.Popen(
+            [*COMMAND, *args],
+            env=environment(url),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        self.out = self.err = ""
+
+    def write(self, data: bytes) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(data)
+        self._process.stdin.flush()
+
+    def end(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+
+    def interrupt(self) -> None:
+        self._process.send_signal(signal.SIGINT)
+
+    @property
+    def is_asleep(self) -> bool:
+        """Whether its main thread waits for something."""
+        return Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
+
+    def wait(self) -> int:
+        """Its exit code; its stdin stays open until then."""
+        code = self._process.wait(PATIENCE_S)
+        assert self._process.stdout is not None
+        assert self._process.stderr is not None
+        self.out, self.err = self._process.stdout.read().decode(), self._process.stderr.read().decode()
+        return code
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
+            assert pipe is not None
+            pipe.close()
+
+
 def children_of(pid: int) -> list[int]:
     path = Path(f"/proc/{pid}/task/{pid}/children")
     return [int(child) for child in path.read_text().split()] if path.exists() else []
@@ -132,7 +183,7 @@ def children_of(pid: int) -> list[int]:
 class Terminal:
     """A terminal with one command in it."""
 
-    def __init__(self, url: str, folder: Path, *args: str) -> None:
+    def __init__(self, url: str, folder: Path, *args: str, columns: int = 150, lines: int = 30) -> None:
         self._socket = f"chasqui-test-{uuid.uuid4()}"
         command = [
             "env",
@@ -147,7 +198,7 @@ class Terminal:
         ]
         # The shell says how it ended, and outlives Ctrl-C; tmux itself does not always notice an end.
         shell = ["sh", "-c", 'trap : INT; "$@"; echo "exit code: $?."; exec sleep 120', "sh"]
-        size = ("-x", "150", "-y", "30")
+        size = ("-x", str(columns), "-y", str(lines))
         self._tmux("-f", "/dev/null", "new-session", "-d", *size, "-c", str(folder), *shell, *command)
 
     def _tmux(self, *words: str) -> str:

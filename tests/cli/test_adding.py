@@ -139,6 +139,10 @@ def test_results(cli: Callable[..., Any], queue: SyncQueue, client: redis.Redis)
     assert cli("result", job.id, "-q", queue.name, "--wait", "--json").json == {"id": job.id, "result": [1, "x"]}
     said = cli("result", "nobody", "-q", queue.name, "--wait", "--timeout", "200ms")
     assert said.code == 124
+    assert "nothing is known" in said.err
+    late = queue.add("n", 1)
+    said = cli("result", late.id, "-q", queue.name, "--wait", "--timeout", "200ms")
+    assert said.code == 124
     assert "--timeout" in said.err
 
 
@@ -201,14 +205,14 @@ def test_a_bad_row_stops_it_and_what_came_before_is_in(
     path = tmp_path / "rows.jsonl"
     path.write_text('{"a": 1}\nnot json\n{"a": 3}\n')
     said = cli("bulk", str(path), "-q", queue.name, "--json")
-    assert (said.code, said.json["added"], said.json["bad"]) == (1, 1, 1)
+    assert (said.code, said.json["added"], said.json["bad"], said.json["complete"]) == (1, 1, 1, False)
     assert "line 2" in json.loads(said.err)["error"]["message"]
     said = cli("bulk", str(path), "-q", queue.name, "--skip-bad", "--json")
-    assert (said.code, said.json["added"], said.json["bad"]) == (0, 1, 1)
+    assert (said.code, said.json["added"], said.json["bad"], said.json["complete"]) == (0, 1, 1, True)
     assert queue.counts().waiting == 2
     path.write_text('{"a": 1}\n{"b": 2}\n')
     said = cli("bulk", str(path), "-q", queue.name, "--id-field", "a")
-    assert "row 2 has no field 'a'" in said.err
+    assert f"line 2 of {path} has no field 'a'" in said.err
 
 
 def test_values_of_tables_become_payloads() -> None:

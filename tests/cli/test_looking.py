@@ -62,7 +62,6 @@ def tell(client: redis.Redis, queue_name: str, *events: tuple[str, str]) -> None
 
 
 def test_events_that_are_kept(cli: Callable[..., Any], queue: SyncQueue, client: redis.Redis) -> None:
-    assert cli("events", queue.name).out == ""
     tell(client, queue.name, ("active", "a"), ("completed", "a"), ("active", "b"), ("failed", "b"))
     lines = cli("events", queue.name).out.splitlines()
     assert len(lines) == 4
@@ -74,6 +73,29 @@ def test_events_that_are_kept(cli: Callable[..., Any], queue: SyncQueue, client:
     assert len(cli("events", queue.name, "--limit", "2").out.splitlines()) == 2
     after = cli("events", queue.name, "--json", "--limit", "2").lines[1]["entry_id"]
     assert [event["job_id"] for event in cli("events", queue.name, "--from", after, "--json").lines] == ["b", "b"]
+    for words in (("-e", "complete"), ("--from", "garbage"), ("--from", "9" * 30), ("--from", "garbage", "--follow")):
+        said = cli("events", queue.name, *words)
+        assert (said.code, said.out) == (2, "")
+    assert "retry-scheduled" in cli("events", queue.name, "-e", "complete").err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("inspect",),
+        ("doctor",),
+        ("events",),
+        ("dlq", "peek"),
+        ("dlq", "export"),
+        ("dlq", "replay", "--yes"),
+        ("delayed", "list"),
+        ("repeatable", "list"),
+    ],
+)
+def test_a_queue_that_is_not_there(cli: Callable[..., Any], queue_name: str, words: tuple[str, ...]) -> None:
+    said = cli(*words, queue_name)
+    assert (said.code, said.out) == (3, "")
+    assert f"there is no queue {queue_name!r}" in said.err
 
 
 def test_following(cli: Callable[..., Any], queue: SyncQueue, client: redis.Redis) -> None:
@@ -95,9 +117,16 @@ def test_following(cli: Callable[..., Any], queue: SyncQueue, client: redis.Redi
 
 
 def test_pausing(cli: Callable[..., Any], queue: SyncQueue) -> None:
-    assert "paused" in cli("pause", queue.name).out
+    said = cli("pause", queue.name)
+    assert "paused" in said.out
+    assert "is it spelt right?" in said.out
     assert queue.is_paused()
-    assert cli("pause", "-q", queue.name, "--json").json == {"queue": queue.name, "paused": True, "changed": False}
+    assert cli("pause", "-q", queue.name, "--json").json == {
+        "queue": queue.name,
+        "paused": True,
+        "changed": False,
+        "known": True,
+    }
     assert cli("resume", queue.name, "--json").json["changed"] is True
     assert not queue.is_paused()
     assert "was not paused" in cli("resume", queue.name).out

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgpack
 import pytest
 
-from chasqui_engine import RepeatPattern
+from chasqui_engine import MissedFiresPolicy, RepeatPattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,7 +49,7 @@ def test_peeking(cli: Callable[..., Any], queue: SyncQueue, dead: list[str]) -> 
     assert ids(said) == ["old", "b", "c", None]
     first, *_, last = said.json
     assert first["payload"] == {"of": "old"}
-    assert (first["detail"], first["code"], first["attempt"]) == ("ValueError: old", "CMQ-020", 3)
+    assert (first["detail"], first["code"], first["attempt"]) == ("ValueError: old", "CMQ-020", 4)
     assert last["unreadable"]
     assert ids(cli("dlq", "peek", "-q", queue.name, "--limit", "2", "--json")) == ["old", "b"]
     said = cli("dlq", "peek", queue.name)
@@ -83,6 +83,17 @@ def test_replaying(cli: Callable[..., Any], queue: SyncQueue, dead: list[str]) -
     said = cli("dlq", "replay", queue.name, "--yes")
     assert "1 replayed, 1 stay" in said.out
     assert cli("dlq", "replay", queue.name, "--name", "mail", "--yes").code == 3
+    said = cli("dlq", "replay", queue.name, "--yes")
+    assert (said.code, said.out.strip()) == (1, "0 replayed, 1 stay: they cannot be read, or are gone")
+
+
+def test_all_that_are_meant_are_replayed(cli: Callable[..., Any], queue: SyncQueue, client: redis.Redis) -> None:
+    for n in range(1100):
+        bury(client, queue.name, f"job-{n}", name="mail" if n % 2 else "sms", reason="unrecoverable")
+    said = cli("dlq", "replay", queue.name, "--name", "mail", "--limit", "520", "--yes", "--json")
+    assert said.json == {"queue": queue.name, "selected": 520, "replayed": 520}
+    assert cli("dlq", "replay", queue.name, "--yes", "--json").json["replayed"] == 580
+    assert (queue.counts().dead, queue.counts().waiting) == (0, 1100)
 
 
 def test_nothing_is_destroyed_without_a_yes(cli: Callable[..., Any], queue: SyncQueue, dead: list[str]) -> None:
@@ -115,7 +126,6 @@ def test_exporting(cli: Callable[..., Any], queue: SyncQueue, client: redis.Redi
 
 
 def test_delayed_jobs(cli: Callable[..., Any], queue: SyncQueue) -> None:
-    assert "no delayed jobs" in cli("delayed", "list", queue.name).out
     for n, job_id in enumerate(("a", "b", "c")):
         queue.add("mail", {"n": n}, job_id=job_id, delay_ms=60_000 * (n + 1))
     listed = cli("delayed", "list", queue.name, "--json").json
@@ -123,6 +133,8 @@ def test_delayed_jobs(cli: Callable[..., Any], queue: SyncQueue) -> None:
     assert listed[0]["payload"] == {"n": 0}
     text = cli("delayed", "list", queue.name, "--limit", "2").out
     assert "2 of 3 shown" in text
+    assert "2 to 3 of 3 shown" in cli("delayed", "list", queue.name, "--start", "1").out
+    assert "no more than 3 delayed jobs" in cli("delayed", "list", queue.name, "--start", "5").out
     assert "│ in " in text
     assert cli("delayed", "cancel", queue.name, "a").code == 0
     said = cli("delayed", "cancel", "a", "b", "-q", queue.name, "--json")
@@ -134,10 +146,10 @@ def test_delayed_jobs(cli: Callable[..., Any], queue: SyncQueue) -> None:
     assert cli("delayed", "run-now", "c", "-q", queue.name).code == 0
     assert queue.get_job("c").state == "waiting"
     assert cli("delayed", "run-now", "c", "-q", queue.name).code == 3
+    assert "no delayed jobs" in cli("delayed", "list", queue.name).out
 
 
 def test_repeatables(cli: Callable[..., Any], queue: SyncQueue) -> None:
-    assert "no repeatable jobs" in cli("repeatable", "list", queue.name).out
     zone = ("--cron", "30 9 * * *", "--tz", "America/New_York")
     said = cli("repeatable", "add", "report", '{"a": 1}', "-q", queue.name, *zone, "--missed", "all:5", "--json")
     key = said.json["key"]
@@ -149,10 +161,16 @@ def test_repeatables(cli: Callable[..., Any], queue: SyncQueue) -> None:
     assert listed[key]["missed_fires"] == {"kind": "fire-all", "max_catchup": 5}
     assert listed["t"]["pattern"] == {"kind": "every", "interval_ms": 300_000}
     assert listed["t"]["limit"] == 3
-    assert "30 9 * * * (America/New_York)" in cli("repeatable", "list", queue.name).out
+    text = cli("repeatable", "list", queue.name).out
+    assert "30 9 * * * (America/New_York)" in text
+    assert "fire-all (5)" in text
     assert cli("repeatable", "remove", queue.name, "t").out.strip() == "removed"
     assert cli("repeatable", "remove", "t", "-q", queue.name).code == 3
+    assert cli("repeatable", "remove", queue.name, key, "other").code == 2
     assert [meta.key for meta in queue.get_repeatable_jobs()] == [key]
+    assert cli("repeatable", "remove", queue.name, key).code == 0
+    queue.add("n", 1)
+    assert "no repeatable jobs" in cli("repeatable", "list", queue.name).out
 
 
 def test_previewing_a_stored_one(cli: Callable[..., Any], queue: SyncQueue) -> None:
@@ -167,6 +185,12 @@ def test_previewing_a_stored_one(cli: Callable[..., Any], queue: SyncQueue) -> N
         "fire-all (100)": 3,
     }
     assert cli("repeatable", "preview", "none", "-q", queue.name).code == 3
+    assert cli("repeatable", "preview", job.id, "-q", queue.name, "--cron", "* * * * *").code == 2
+    every = RepeatPattern.every(60_000)
+    own = queue.upsert_repeatable_job("n", 1, repeat=every, missed_fires=MissedFiresPolicy.fire_all(2))
+    said = cli("repeatable", "preview", own.id, "-q", queue.name, "--down-for", "5h")
+    assert "fire-all (2)    2 made up for" in said.out
+    assert "its policy is fire-all (2)" in said.out
 
 
 def test_previewing_a_pattern(cli: Callable[..., Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -13,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from chasqui_engine import SyncQueue
 from tests.cli.processes import COMMAND, TASKS, Process, children_of, environment, wait_for
+from tests.servers import VALKEY, ServerProcess
 from tests.soak.measure import cpu_s
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import redis
-
-    from chasqui_engine import SyncQueue
 
 
 @pytest.fixture
@@ -128,6 +129,46 @@ def test_what_cannot_start_is_said_once(valkey_url: str, folder: Path, queue: Sy
     with Process(valkey_url, folder, "worker", "tasks:nobody", "-q", queue.name, "--processes", "3") as group:
         assert group.wait() == 2
         assert any("has no 'nobody'" in line for line in group.errors)
+
+
+@pytest.mark.parametrize("processes", ["1", "3"])
+def test_a_server_that_is_not_there_ends_it(folder: Path, processes: str) -> None:
+    words = ("worker", "tasks:handle", "-q", "q", "--processes", processes, "--json")
+    with Process("redis://127.0.0.1:1", folder, *words) as group:
+        assert group.wait() == 4
+        [line] = group.errors[-1:]
+        assert json.loads(line)["error"]["code"] == "CMQ-001"
+        assert sum("error" in line for line in group.errors) == 1
+
+
+def test_a_worker_that_was_ready_once_is_started_again(folder: Path) -> None:
+    with (
+        ServerProcess(VALKEY) as server,
+        SyncQueue("q", redis_url=server.url) as queue,
+        started(server.url, folder, queue, "tasks:handle", "--processes", "2") as group,
+    ):
+        queue.wait_for_result(queue.add("n", 1), timeout=20)
+        children = children_of(group.pid)
+        server.stop()
+        os.kill(children[0], signal.SIGKILL)
+        wait_for(lambda: sum("another starts in" in line for line in group.errors) >= 2, "a second try")
+        assert _alive(group.pid)
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_an_idle_worker_does_not_wait_for_a_server_that_is_gone(folder: Path, processes: str) -> None:
+    with (
+        ServerProcess(VALKEY) as server,
+        SyncQueue("q", redis_url=server.url) as queue,
+        started(server.url, folder, queue, "tasks:handle", "--processes", processes) as worker,
+    ):
+        queue.wait_for_result(queue.add("n", 1), timeout=20)
+        server.stop()
+        time.sleep(1)
+        began = time.monotonic()
+        worker.interrupt()
+        assert worker.wait() == 0
+        assert time.monotonic() - began < 8
 
 
 def test_changed_code_is_taken_up(valkey_url: str, folder: Path, queue: SyncQueue) -> None:
@@ -249,5 +290,6 @@ def test_help_says_everything(valkey_url: str, client: redis.Redis) -> None:
     done = subprocess.run([*COMMAND, "--help"], env=env, capture_output=True, text=True, timeout=30, check=True)
     for word in ("worker", "add", "bulk", "inspect", "watch", "events", "dlq", "delayed", "repeatable", "doctor"):
         assert word in done.stdout
-    assert "CHASQUI_REDIS_URL" in done.stdout
+    for word in ("export CHASQUI_REDIS_URL=embedded:///", "second terminal", "--conn-id", "--json", "--debug"):
+        assert word in done.stdout
     assert "\x1b[3" not in done.stdout

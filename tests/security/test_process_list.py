@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 import redis
 
-from chasqui_engine.cli.hiding import may_hold_password, split_off_url
+from chasqui_engine.cli.hiding import is_secret, split_off
 from tests.cli.processes import ROOT, wait_for
 from tests.servers import ServerProcess
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SECRET = "hunter2-Tr0ub4dor"
+URL, TOKEN = "CHASQUI_REDIS_URL", "CHASQUI_DASHBOARD_TOKEN"
 
 
 @pytest.fixture(scope="module")
@@ -59,11 +60,28 @@ def test_a_password_on_the_command_line_is_not_in_the_list_of_processes(url: str
             process.kill()
 
 
-def test_only_the_url_is_taken_from_the_words() -> None:
-    assert split_off_url(["add", "n", "--url", "u", "--json"]) == ("u", ["add", "n", "--json"])
-    assert split_off_url(["--redis-url=a", "add", "--url=b"]) == ("b", ["add"])
-    assert split_off_url(["add", "--", "--url", "u"]) == (None, ["add", "--", "--url", "u"])
-    assert split_off_url(["add", "--url"]) == (None, ["add", "--url"])
+def test_only_secrets_are_taken_from_the_words() -> None:
+    assert split_off(["add", "n", "--url", "u", "--json"]) == ({URL: "u"}, ["add", "n", "--json"])
+    assert split_off(["--redis-url=a", "add", "--url=b"]) == ({URL: "b"}, ["add"])
+    assert split_off(["add", "--", "--url", "u"]) == ({}, ["add", "--", "--url", "u"])
+    assert split_off(["add", "--url"]) == ({}, ["add", "--url"])
+    both = ["dashboard", "--token=t", "--url", "u", "--port", "0"]
+    assert split_off(both) == ({TOKEN: "t", URL: "u"}, ["dashboard", "--port", "0"])
+    assert is_secret(TOKEN, "t")
+
+
+def test_a_token_of_the_dashboard_is_not_in_the_process_list(valkey_url: str) -> None:
+    words = ["dashboard", "--token", SECRET, "--port", "0", "--json", "--url", valkey_url]
+    command = [sys.executable, "-m", "chasqui_engine.cli", *words]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert SECRET in process.stdout.readline()
+            shown = Path(f"/proc/{process.pid}/cmdline").read_bytes()
+            assert b"dashboard" in shown
+            assert SECRET.encode() not in shown
+        finally:
+            process.kill()
 
 
 @pytest.mark.parametrize(
@@ -77,4 +95,4 @@ def test_only_the_url_is_taken_from_the_words() -> None:
     ],
 )
 def test_where_a_password_may_be(url: str, may: bool) -> None:
-    assert may_hold_password(url) is may
+    assert is_secret(URL, url) is may
