@@ -8,7 +8,8 @@ import typer
 
 from chasqui_engine.cli.json_text import json_text
 from chasqui_engine.cli.session import USAGE, Session, command, fail
-from chasqui_engine.cli.words import QueueOption, duration_ms, moment, payload, the_queue
+from chasqui_engine.cli.words import QueueOption, checked_delay, duration_ms, moment, payload, the_queue
+from chasqui_engine.clock import now_ms
 from chasqui_engine.queue import Queue
 
 
@@ -41,8 +42,10 @@ async def add(
     options: dict[str, Any] = {"job_id": job_id, "attempts": attempts}
     if delay:
         options["delay_ms"] = duration_ms(delay)
+        checked_delay(options["delay_ms"])
     if at:
         options["delay_ms"] = moment(at)
+        checked_delay(options["delay_ms"].timestamp() * 1000 - now_ms())
     if backoff:
         options["backoff"] = duration_ms(backoff)
     where = the_queue(None, queue, "default")

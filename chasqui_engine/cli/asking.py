@@ -5,12 +5,17 @@ from __future__ import annotations
 import contextlib
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
     """For a block that waits: a loop would only note the Ctrl-C, and act on it when the wait is over."""
+    if threading.current_thread() is not threading.main_thread():
+        # Ctrl-C never comes here.
+        yield
+        return
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield

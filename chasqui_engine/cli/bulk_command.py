@@ -17,7 +17,7 @@ from chasqui_engine.cli.bulk_rows import BadRowError, BrokenSourceError, Row
 from chasqui_engine.cli.bulk_sending import Sending
 from chasqui_engine.cli.bulk_sources import Source
 from chasqui_engine.cli.session import FAILED, INTERRUPTED, Failure, Session, command, failure_of, report
-from chasqui_engine.cli.words import QueueOption, duration_ms, the_queue
+from chasqui_engine.cli.words import QueueOption, checked_delay, duration_ms, the_queue
 from chasqui_engine.clock import monotonic
 from chasqui_engine.codec import encode_payload
 from chasqui_engine.enqueue import Addition, Moment
@@ -109,6 +109,7 @@ async def bulk(
     where, jobs = the_queue(None, queue, "default"), _Job(name, name_field, id_field, run, unique)
     AddOptions(name=name)  # says what is wrong with it before a row is read
     moment = None if delay is None else Moment(True, duration_ms(delay))
+    checked_delay(0 if moment is None else moment.ms)
     ttl_s = max(1, duration_ms(resume_within) // 1000)
     with interruptible():
         source = Source(path, kind)

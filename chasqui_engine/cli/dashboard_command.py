@@ -10,6 +10,7 @@ import secrets
 import socket
 import threading
 import webbrowser
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import quote
 
@@ -60,16 +61,19 @@ def dashboard(
     shown = f"[{host}]" if ":" in host else host
     address = f"http://{shown}:{listener.getsockname()[1]}/"
     link = f"{address}?token={quote(token, safe='')}"
-    if session.as_json:
-        print_json({"event": "started", "url": address, "link": link})
-    else:
-        print(f"dashboard of {name}: {link}\nCtrl-C ends it", flush=True)
-    if open_browser:
-        # Some browsers end only when they are closed.
-        threading.Thread(target=webbrowser.open, args=(link,), daemon=True).start()
+
+    def started() -> None:
+        if session.as_json:
+            print_json({"event": "started", "url": address, "link": link})
+        else:
+            print(f"dashboard of {name}: {link}\nCtrl-C ends it", flush=True)
+        if open_browser:
+            # Some browsers end only when they are closed.
+            threading.Thread(target=webbrowser.open, args=(link,), daemon=True).start()
+
     # Who changes what is said here, whatever else is not.
     logging.getLogger("chasqui.audit").setLevel(logging.INFO)
-    _serve(app, listener)
+    _serve(app, listener, started)
 
 
 def _token(host: str, given: str | None) -> str:
@@ -132,10 +136,15 @@ def _listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _serve(app: FastAPI, listener: socket.socket) -> None:
+def _serve(app: FastAPI, listener: socket.socket, started: Callable[[], None]) -> None:
     import uvicorn
 
     class Server(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            # Not before it hears a Ctrl-C: one that strikes in the middle of an import can end in anything.
+            started()
+
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:
             # Streams of open pages would hold up the end.
             app.state.dashboard.watches.stop()

@@ -15,6 +15,7 @@ from chasqui_engine.cli.asking import interruptible
 from chasqui_engine.cli.json_text import json_text
 from chasqui_engine.cli.session import USAGE, fail
 from chasqui_engine.clock import now_ms
+from chasqui_engine.config import ProducerConfig
 
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _DURATION = re.compile(r"(?P<number>\d+(\.\d+)?)\s*(?P<unit>ms|[smhdw])?")
@@ -70,6 +71,17 @@ def duration_ms(text: str) -> int:
     if ms > _LONGEST_MS:
         fail(f"{text!r} is longer than {_LONGEST_YEARS} years", "write a shorter time", exit_code=USAGE)
     return round(ms)
+
+
+def checked_delay(ms: float) -> None:
+    """Says before the engine does that a job may not wait so long: its words are for those who can set the limit."""
+    most_s = ProducerConfig().max_delay_secs
+    if most_s and ms > most_s * 1000:
+        fail(
+            f"a job waits {ago(most_s * 1000)} at most, not {ago(ms)}",
+            "choose an earlier time, or add it from Python with Queue(…, max_delay_secs=0)",
+            exit_code=USAGE,
+        )
 
 
 def moment(text: str) -> datetime:

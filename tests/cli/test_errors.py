@@ -33,6 +33,8 @@ DEEP = "[" * 5000 + "]" * 5000
         (("add", "n", "1", "--at", "+99999999999999w"), "longer than 1000 years", "shorter"),
         (("add", "n", "1", "--delay", "999999999999w"), "longer than 1000 years", "shorter"),
         (("add", "n", "1", "--at", "9999-12-31T23:59:59-12:00"), "is no time", "2027"),
+        (("add", "n", "1", "--delay", "1000w"), "a job waits 30d 0h at most", "earlier"),
+        (("add", "n", "1", "--at", "2999-01-01"), "a job waits 30d 0h at most", "earlier"),
         (("add", "n", DEEP), "nested too deeply", "flatter"),
         (("add", "n", "1", "-q", "aa", "-q", "bb"), "two queues are named", "name one"),
         (("worker", "tasks:handle", "-q", "aa", "-q", "bb"), "two queues are named", "name one"),

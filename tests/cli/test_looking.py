@@ -161,6 +161,7 @@ def test_a_doctor_says_what_is_wrong_and_what_to_do(cli: Callable[..., Any]) -> 
         raw.xgroup_create("{chasqui:stuck}:stream", "default", "0")
         raw.xreadgroup("default", "w1", {"{chasqui:stuck}:stream": ">"})
         raw.zadd("{chasqui:late}:delayed", {b"\0\0\0\0x": 1})
+        raw.zadd("{chasqui:unfired}:repeat", {"nightly": 1})
         said = cli("doctor", "--url", server.url, "--json")
         findings = said.json["findings"]
         assert said.code == 1
@@ -170,6 +171,7 @@ def test_a_doctor_says_what_is_wrong_and_what_to_do(cli: Callable[..., Any]) -> 
         assert WARN in found["queue lonely"]
         assert WARN in found["queue stopped"]
         assert WARN in found["queue late"]
+        assert any("a repeatable job is overdue" in one["found"] for one in findings if one["what"] == "queue unfired")
         assert all(one["advice"] for one in findings if one["level"] in (WARN, FAIL))
         assert "chasqui resume stopped" in cli("doctor", "--url", server.url).out
 

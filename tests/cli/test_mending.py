@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 from datetime import datetime
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgpack
 import pytest
 
-from chasqui_engine import MissedFiresPolicy, RepeatPattern
+from chasqui_engine import Job, JobFailedError, MissedFiresPolicy, Queue, RepeatPattern, Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -123,6 +124,48 @@ def test_exporting(cli: Callable[..., Any], queue: SyncQueue, client: redis.Redi
     assert len(cli("dlq", "export", queue.name, "--job-id", "job-3").lines) == 1
     assert cli("dlq", "export", queue.name, "-o", "/no/such/folder/x").code == 2
     assert queue.counts().dead == 1200
+
+
+def test_an_export_replaces_a_file_only_when_it_is_whole(
+    cli: Callable[..., Any], queue: SyncQueue, client: redis.Redis, tmp_path: Path
+) -> None:
+    path = tmp_path / "dead.jsonl"
+    path.write_text("of last week\n")
+    path.chmod(0o640)
+    (tmp_path / "link.jsonl").symlink_to(path)
+    assert cli("dlq", "export", queue.name, "-o", str(path), "--url", "redis://127.0.0.1:1").code == 4
+    assert cli("dlq", "export", queue.name, "-o", str(path)).code == 3
+    assert path.read_text() == "of last week\n"
+    bury(client, queue.name, "a", name="mail", reason="unrecoverable")
+    said = cli("dlq", "export", queue.name, "-o", "/dev/full")
+    assert (said.code, said.out) == (2, "")
+    assert "/dev/full cannot be written: No space left on device" in said.err
+    assert cli("dlq", "export", queue.name, "-o", str(tmp_path / "link.jsonl")).code == 0
+    assert json.loads(path.read_text())["job_id"] == "a"
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["dead.jsonl", "link.jsonl"]
+
+
+async def let_it_die(queue_name: str, url: str) -> None:
+    async def fail(_job: Job) -> None:
+        raise ValueError("no")
+
+    worker = Worker(queue_name, fail, redis_url=url)
+    async with Queue(queue_name, redis_url=url) as queue:
+        await queue.add("n", 1, job_id="a", attempts=2, backoff=1)
+        running = asyncio.create_task(worker.run())
+        with pytest.raises(JobFailedError):
+            await queue.wait_for_result("a", timeout=20)
+        await worker.close()
+        await running
+
+
+def test_a_dead_job_has_as_many_runs_wherever_it_is_shown(
+    cli: Callable[..., Any], queue_name: str, valkey_url: str
+) -> None:
+    asyncio.run(let_it_die(queue_name, valkey_url))
+    [peeked] = cli("dlq", "peek", queue_name, "--json").json
+    assert (peeked["attempt"], cli("job", "a", "-q", queue_name, "--json").json["attempt"]) == (2, 2)
 
 
 def test_delayed_jobs(cli: Callable[..., Any], queue: SyncQueue) -> None:

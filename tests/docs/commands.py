@@ -126,4 +126,4 @@ def _anything(_words: list[str]) -> str | None:
 
 _CHECKS: dict[str, Callable[[list[str]], str | None]] = {"pip": _pip, "make": _make, "python": _python}
 # Of other people's programs, that need a machine of their own.
-_CHECKS |= dict.fromkeys(("airflow", "docker", "helm", "kubectl", "sudo", "systemctl", "promtool"), _anything)
+_CHECKS |= dict.fromkeys(("airflow", "docker", "echo", "helm", "kubectl", "sudo", "systemctl", "promtool"), _anything)
