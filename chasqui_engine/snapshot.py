@@ -173,7 +173,7 @@ async def find_job(
 ) -> JobInfo:
     """Where a job is. What lies deeper than `looked_at` in a queue is found by what was told about it, if at all.
 
-    With `whole`, the whole stream is gone through before a job is taken for unknown: a second per million that wait.
+    With `whole`, the whole stream is gone through before a job is taken for unknown: seconds where millions wait.
     """
     found = (
         await _at_an_end(link, keys, group, job_id, looked_at)
