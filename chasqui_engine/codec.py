@@ -6,6 +6,7 @@ The layouts are those of `docs/wire.md`; ChasquiMQ reads and writes the same byt
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Any
 
 import msgpack
@@ -53,6 +54,23 @@ def _check_complete(data: bytes) -> None:
     unpacker = msgpack.Unpacker(max_buffer_size=0)
     unpacker.feed(data)
     unpacker.skip()
+
+
+def first_malformed(values: Sequence[bytes]) -> int | None:
+    """Which of many is the first that is not exactly one MessagePack value; None if all are."""
+    unpacker = msgpack.Unpacker(max_buffer_size=0)
+    unpacker.feed(b"".join(values))
+    skip, tell = unpacker.skip, unpacker.tell
+    end = 0
+    for number, value in enumerate(values):
+        end += len(value)
+        try:
+            skip()
+        except (msgpack.OutOfData, ValueError):
+            return number
+        if tell() != end:
+            return number
+    return None
 
 
 def encode_envelope(

@@ -23,8 +23,8 @@ class StreamFacts:
     last_generated_id: str
     added: int | None
     """Entries ever added; None on servers that do not count (before Redis 7)."""
-    max_deleted_id: str
-    """The highest id that was deleted by name; what a trim takes does not count here."""
+    max_deleted_id: str | None
+    """The highest id that was deleted by name; what a trim takes does not count here. None on those servers."""
 
 
 def stream_facts(connection: BulkConnection, key: str) -> StreamFacts:
@@ -37,13 +37,13 @@ def stream_facts(connection: BulkConnection, key: str) -> StreamFacts:
         return StreamFacts(length=0, first_id=None, last_generated_id="0-0", added=0, max_deleted_id="0-0")
     facts = dict(zip(reply[::2], reply[1::2], strict=True))
     first = facts[b"first-entry"]
-    added = facts.get(b"entries-added")
+    added, deleted = facts.get(b"entries-added"), facts.get(b"max-deleted-entry-id")
     return StreamFacts(
         length=int(facts[b"length"]),
         first_id=first[0].decode() if first else None,
         last_generated_id=facts[b"last-generated-id"].decode(),
         added=None if added is None else int(added),
-        max_deleted_id=facts.get(b"max-deleted-entry-id", b"0-0").decode(),
+        max_deleted_id=None if deleted is None else deleted.decode(),
     )
 
 

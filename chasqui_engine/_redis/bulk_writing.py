@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from chasqui_engine._redis import scripts
 from chasqui_engine._redis.bulk_connection import BulkConnection, LostConnectionError
+from chasqui_engine._redis.bulk_fence import fence_key, ids_key
 from chasqui_engine._redis.connection import Argument, CommandError, ReplyError, pack
 from chasqui_engine._redis.keys import QueueKeys
 from chasqui_engine._redis.scripts import Script
@@ -18,6 +19,7 @@ Command = tuple[Argument, ...]
 _ADD = scripts.load("bulk_add")
 _MIXED = scripts.load("bulk_mixed")
 _PACE = scripts.load("bulk_pace")
+_SCRIPTS = (_ADD, _MIXED)
 
 FULL = -1
 WRITTEN_BEFORE = -2
@@ -30,7 +32,9 @@ class Fence:
 
     write_id: str
     chunk: str
-    """The chunk's place in the write: partition and number. Empty: no fence."""
+    """The chunk's place in the write: partition and number. Empty: chunks are not fenced."""
+    by_id: bool
+    """Each job with an id of its own is written once per write, however long its id stays taken."""
     digest: str
     """Of the chunk's rows: the same place with other rows is a plan that does not repeat itself."""
     ttl_s: int
@@ -60,11 +64,6 @@ class MixedJob:
     own_id: bool
 
 
-def fence_key(keys: QueueKeys, write_id: str) -> str:
-    """The hash of the chunks of a write that are in the queue."""
-    return f"{keys.prefix}:bulk:{write_id}"
-
-
 def chunk_command(
     keys: QueueKeys, fence: Fence, limits: Limits, names_and_envelopes: Sequence[Argument]
 ) -> tuple[Script, Command]:
@@ -78,9 +77,10 @@ def mixed_chunk_command(
     keys: QueueKeys, fence: Fence, limits: Limits, jobs: Sequence[MixedJob]
 ) -> tuple[Script, Command]:
     """Writes jobs that have a time or an id of their own."""
-    used = [keys.stream, fence_key(keys, fence.write_id), keys.delayed, keys.events]
+    write_id = fence.write_id
+    used = [keys.stream, fence_key(keys, write_id), keys.delayed, keys.events, ids_key(keys, write_id)]
     args: list[Argument] = [fence.chunk, fence.digest, fence.ttl_s, limits.max_stream_len, int(limits.trim)]
-    args += (limits.taken_ttl_s, limits.events_max)
+    args += (limits.taken_ttl_s, limits.events_max, int(fence.by_id))
     for job in jobs:
         key = 0
         if job.own_id:
@@ -104,8 +104,16 @@ class ChunkPipe:
     def submit(self, script: Script, command: Command) -> None:
         """Sends a chunk. The one before must be settled."""
         self._script = script
-        sha = self._connection.patiently(lambda: self._sha(script))
-        self._packed = pack(("EVALSHA", sha, *command))
+        self._packed = self._pack(script, command)
+        self._send()
+
+    def for_later(self, script: Script, command: Command) -> bytes:
+        """A chunk as `submit_later` takes it."""
+        return bytes([_SCRIPTS.index(script)]) + self._pack(script, command)
+
+    def submit_later(self, kept: bytes) -> None:
+        """As `submit`, with what `for_later` made."""
+        self._script, self._packed = _SCRIPTS[kept[0]], kept[1:]
         self._send()
 
     def settle(self, *, safe_to_resend: bool) -> int:
@@ -117,6 +125,10 @@ class ChunkPipe:
     def resubmit(self) -> None:
         """Sends the chunk that was refused once more."""
         self._send()
+
+    def _pack(self, script: Script, command: Command) -> bytes:
+        sha = self._connection.patiently(lambda: self._sha(script))
+        return pack(("EVALSHA", sha, *command))
 
     def _sha(self, script: Script) -> str:
         self._connection.connect()
@@ -149,13 +161,3 @@ def book(connection: BulkConnection, keys: QueueKeys, write_id: str, rows: int, 
     """Books `rows` under a rate that all tasks of the write share; how long to wait, in seconds."""
     wait_ms: int = connection.run(_PACE, [f"{fence_key(keys, write_id)}:pace"], [rows, rows_per_s])
     return max(0, wait_ms) / 1000
-
-
-def shorten_fence(connection: BulkConnection, keys: QueueKeys, write_id: str, ttl_s: int) -> None:
-    """Lets the fence of a finished write go after a while; a straggling copy of a task may still come."""
-    connection.call("EXPIRE", fence_key(keys, write_id), ttl_s)
-
-
-def drop_fence(connection: BulkConnection, keys: QueueKeys, write_id: str) -> None:
-    """Removes the fence of a write that can never be repeated."""
-    connection.call("DEL", fence_key(keys, write_id))

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from chasqui_engine.errors import ConfigError
 from chasqui_engine.names import check_queue_name
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of a write: run again, as the open batch of a restarted stream is, it is the same write."""
+
+    write_id: str
+    id: str
 
 
 def stream_write_id(query_id: str, batch_id: int | str) -> str:

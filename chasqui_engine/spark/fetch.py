@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -49,23 +50,30 @@ class Place:
         return {"events": keys.events, "jobs": keys.stream, "dead": keys.dlq}[entity]
 
 
+def partitions_wanted(given: int | None, length: int, page_size: int) -> int:
+    """How many tasks read so many entries: as many as the user says, else one per core where there is enough to do."""
+    if given is not None:
+        return max(1, min(given, length))
+    return min(max(2, os.cpu_count() or 2), max(1, length // (_FEW_PAGES * page_size)))
+
+
 def plan_stream(
-    connection: BulkConnection, key: str, first: str, last: str, length: int, *, wanted: int, page_size: int
+    connection: BulkConnection, key: str, first: str, last: str, length: int, *, wanted: int | None, page_size: int
 ) -> list[IdRange]:
     """Balanced ranges of a stream, both ends included."""
-    wanted = min(wanted, max(1, length // (_FEW_PAGES * page_size)))
+    number = partitions_wanted(wanted, length, page_size)
 
     def sample(starts: Sequence[str], end: str) -> list[list[str]]:
         return bulk_reading.sample_ids(connection, key, starts, end, SAMPLE)
 
-    return connection.patiently(lambda: split(first, last, length, wanted, sample))
+    return connection.patiently(lambda: split(first, last, length, number, sample))
 
 
-def plan_delayed(connection: BulkConnection, key: str, *, wanted: int, page_size: int) -> list[tuple[str, str]]:
+def plan_delayed(connection: BulkConnection, key: str, *, wanted: int | None, page_size: int) -> list[tuple[str, str]]:
     """Score ranges of the delayed set, as ZRANGEBYSCORE takes them."""
     length = bulk_reading.cardinality(connection, key)
-    wanted = min(wanted, max(1, length // (_FEW_PAGES * page_size)))
-    scores = bulk_reading.scores_at(connection, key, [length * n // wanted for n in range(1, wanted)])
+    number = partitions_wanted(wanted, length, page_size)
+    scores = bulk_reading.scores_at(connection, key, [length * n // number for n in range(1, number)])
     cuts = [repr(score) for score in sorted(set(scores))]
     return [
         (low, "+inf" if high is None else f"({high}") for low, high in zip(["-inf", *cuts], [*cuts, None], strict=True)
@@ -73,29 +81,70 @@ def plan_delayed(connection: BulkConnection, key: str, *, wanted: int, page_size
 
 
 def read_stream(
-    place: Place, entity: str, part: IdRange, schema: pa.Schema, page_size: int, check: Callable[[BulkConnection], None]
+    place: Place, entity: str, part: IdRange, schema: pa.Schema, page_size: int, watch: Watch | None = None
 ) -> Iterator[pa.RecordBatch]:
     """The entries of one range. The next page is asked for before this one is made into columns."""
     key = place.stream_key(entity)
     make = _events if entity == "events" else _jobs if entity == "jobs" else _dead
+    start, asked, rows = part.start, page_size, 0
+    expected = None if watch is None else watch.first
     with place.connect() as connection:
-        check(connection)
         raw = connection.patiently(lambda: _page(connection, key, part.start, part.end, page_size))
         while True:
-            page = take_apart(raw)
-            entries = None if page is not None else parse_page(raw)
-            count = page.count if page is not None else len(entries or ())
-            if not count:
+            got = _Entries(raw)
+            is_there = got.count > 0 and got.first_id() == expected
+            if watch is not None and expected is not None and not is_there:
+                watch.gone(connection, expected, rows)
+            known = 1 if is_there and rows else 0
+            if got.count == known:
                 return
-            last = page.last_id() if page is not None else entries[-1][0].decode()  # type: ignore[index]
-            start = after(last)
-            more = count == page_size and as_number(start) <= as_number(part.end)
+            last = got.last_id()
+            more = got.count == asked and as_number(last) < as_number(part.end)
             if more:
-                _ask(connection, key, start, part.end, page_size)
-            yield make(raw, page, entries, place.queue, schema)
+                # Who watches asks for the last entry again: as long as it is there, none after it was trimmed away.
+                start, asked = (after(last), page_size) if watch is None else (last, page_size + 1)
+                _ask(connection, key, start, part.end, asked)
+            batch = make(got, place.queue, schema)
+            yield batch.slice(known) if known else batch
             if not more:
                 return
-            raw = _receive_or_ask_again(connection, key, start, part.end, page_size)
+            rows += got.count - known
+            expected = None if watch is None else last
+            raw = _receive_or_ask_again(connection, key, start, part.end, asked)
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Looks out for entries that go before they are read."""
+
+    first: str | None
+    """An entry with which the range began when it was planned."""
+    gone: Callable[[BulkConnection, str, int], None]
+    """Called with the entry that is not there any more, and how many rows of the range were read before."""
+
+
+class _Entries:
+    """A page: taken apart, or parsed where that cannot be."""
+
+    def __init__(self, raw: bytearray) -> None:
+        self.page: Page | None = take_apart(raw)
+        self._raw = raw
+        self._parsed: list[Any] | None = None
+
+    @property
+    def count(self) -> int:
+        return self.page.count if self.page is not None else len(self.parsed())
+
+    def parsed(self) -> list[Any]:
+        if self._parsed is None:
+            self._parsed = parse_page(self._raw)
+        return self._parsed
+
+    def first_id(self) -> str:
+        return self.page.first_id() if self.page is not None else self.parsed()[0][0].decode()
+
+    def last_id(self) -> str:
+        return self.page.last_id() if self.page is not None else self.parsed()[-1][0].decode()
 
 
 def walk(
@@ -106,15 +155,12 @@ def walk(
     rows = 0
     while rows < most and as_number(start) <= as_number(end):
         count = min(page_size, most - rows)
-        raw = connection.patiently(partial(_page, connection, key, start, end, count))
-        page = take_apart(raw)
-        ids = None if page is not None else [entry[0].decode() for entry in parse_page(raw)]
-        found = page.count if page is not None else len(ids or ())
-        if found:
-            last = page.last_id() if page is not None else (ids or [""])[-1]
-            rows += found
+        got = _Entries(connection.patiently(partial(_page, connection, key, start, end, count)))
+        if got.count:
+            last = got.last_id()
+            rows += got.count
             start = after(last)
-        if found < count:
+        if got.count < count:
             break
     return last, rows
 
@@ -141,24 +187,18 @@ def _receive_or_ask_again(connection: BulkConnection, key: str, start: str, end:
     return connection.patiently(receive)
 
 
-def _events(
-    raw: bytearray, page: Page | None, entries: list[Any] | None, queue: str, schema: pa.Schema
-) -> pa.RecordBatch:
-    if page is not None:
-        return events_batch(page, queue, schema)
-    return events_batch_of_entries(entries or [], queue, schema)
+def _events(got: _Entries, queue: str, schema: pa.Schema) -> pa.RecordBatch:
+    if got.page is not None:
+        return events_batch(got.page, queue, schema)
+    return events_batch_of_entries(got.parsed(), queue, schema)
 
 
-def _jobs(
-    raw: bytearray, page: Page | None, entries: list[Any] | None, queue: str, schema: pa.Schema
-) -> pa.RecordBatch:
-    return jobs.batch_of([jobs.job_row(entry) for entry in entries or parse_page(raw)], queue, schema)
+def _jobs(got: _Entries, queue: str, schema: pa.Schema) -> pa.RecordBatch:
+    return jobs.batch_of([jobs.job_row(entry) for entry in got.parsed()], queue, schema)
 
 
-def _dead(
-    raw: bytearray, page: Page | None, entries: list[Any] | None, queue: str, schema: pa.Schema
-) -> pa.RecordBatch:
-    return jobs.batch_of([jobs.dead_row(entry) for entry in entries or parse_page(raw)], queue, schema)
+def _dead(got: _Entries, queue: str, schema: pa.Schema) -> pa.RecordBatch:
+    return jobs.batch_of([jobs.dead_row(entry) for entry in got.parsed()], queue, schema)
 
 
 def read_delayed(place: Place, low: str, high: str, schema: pa.Schema, page_size: int) -> Iterator[pa.RecordBatch]:

@@ -2,44 +2,43 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from chasqui_engine.config import ProducerConfig
 from chasqui_engine.errors import ConfigError
 from chasqui_engine.names import check_queue_name
+from chasqui_engine.spark.offsets import starting_id
 from chasqui_engine.spark.schemas import ENTITIES
 
-_KNOWN = frozenset(
-    {
-        "queue",
-        "entity",
-        "url",
-        "connid",
-        "path",
-        "checkpointlocation",
-        "pagesize",
-        "minpartitions",
-        "startingoffsets",
-        "startingtimestamp",
-        "maxrowspertrigger",
-        "failondataloss",
-        "writeid",
-        "fence",
-        "fencettlseconds",
-        "chunksize",
-        "maxrowspersecond",
-        "maxstreamlen",
-        "whenfull",
-        "fulltimeoutseconds",
-        "dedupttlseconds",
-        "payloadformat",
-        "maxdelayseconds",
-        "eventsmaxlen",
-    }
+_WHERE = ("queue", "url", "connId")
+_READ = ("entity", "pageSize", "minPartitions")
+_FOLLOW = ("startingOffsets", "startingTimestamp", "maxRowsPerTrigger", "failOnDataLoss")
+_NAMED = ("writeId",)
+_WRITE = (
+    "fence",
+    "fenceTtlSeconds",
+    "chunkSize",
+    "maxRowsPerSecond",
+    "maxStreamLen",
+    "whenFull",
+    "fullTimeoutSeconds",
+    "dedupTtlSeconds",
+    "payloadFormat",
+    "maxDelaySeconds",
+    "eventsMaxLen",
 )
+_CHECKPOINT = ("checkpointLocation",)
+
+Use = Literal["read", "readStream", "write", "writeStream"]
+_TAKEN: dict[Use, tuple[str, ...]] = {
+    "read": (*_WHERE, *_READ),
+    "readStream": (*_WHERE, *_READ, *_FOLLOW),
+    "write": (*_WHERE, *_NAMED, *_WRITE),
+    "writeStream": (*_WHERE, *_WRITE, *_CHECKPOINT),
+}
+"""What each way to use the format takes."""
 _DEFAULTS = ProducerConfig()
 
 
@@ -50,7 +49,8 @@ class ReadOptions:
     queue: str
     entity: str
     page_size: int
-    min_partitions: int
+    min_partitions: int | None
+    """None: as many as there are cores, or fewer where there is little to read."""
     starting_offsets: str
     starting_timestamp: str | None
     max_rows_per_trigger: int | None
@@ -78,36 +78,42 @@ class WriteOptions:
     payload_format: str | None
 
 
-def read_options(given: Mapping[str, str]) -> ReadOptions:
+def read_options(given: Mapping[str, str], use: Use = "readStream") -> ReadOptions:
     """The options of a read."""
-    options = _lowered(given)
+    options = _lowered(given, use)
     entity = options.get("entity", "events")
     if entity not in ENTITIES:
         raise ConfigError(f"entity must be one of {', '.join(ENTITIES)}, got {entity!r}")
-    return ReadOptions(
+    read = ReadOptions(
         queue=_queue(options),
         entity=entity,
         page_size=_whole(options, "pageSize", 2000, most=100_000),
-        min_partitions=_whole(options, "minPartitions", max(2, os.cpu_count() or 2), most=100_000),
-        starting_offsets=options.get("startingoffsets", "earliest"),
+        min_partitions=_whole(options, "minPartitions", None, most=100_000),
+        starting_offsets=options.get("startingoffsets", "earliest").strip(),
         starting_timestamp=options.get("startingtimestamp"),
         max_rows_per_trigger=_whole(options, "maxRowsPerTrigger", None),
         fail_on_data_loss=_flag(options, "failOnDataLoss", True),
     )
+    if read.starting_timestamp is not None and "startingoffsets" in options:
+        raise ConfigError("pass startingOffsets or startingTimestamp, not both")
+    starting_id(read.starting_offsets, read.starting_timestamp)
+    return read
 
 
-def write_options(given: Mapping[str, str]) -> WriteOptions:
+def write_options(given: Mapping[str, str], use: Use = "write") -> WriteOptions:
     """The options of a write."""
-    options = _lowered(given)
+    options = _lowered(given, use)
+    max_stream_len = _whole(options, "maxStreamLen", _DEFAULTS.max_stream_len) or 1
+    when_full = _choice(options, "whenFull", ("error", "wait", "trim")) or "error"
     return WriteOptions(
         queue=_queue(options),
         write_id=options.get("writeid"),
         fence=_choice(options, "fence", ("chunk", "id", "none")),
         fence_ttl_s=_whole(options, "fenceTtlSeconds", 30 * 24 * 3600) or 1,
-        chunk_size=_whole(options, "chunkSize", 1000, most=5000) or 1,
+        chunk_size=_chunk_size(options, max_stream_len, when_full),
         max_rows_per_s=_rate(options),
-        max_stream_len=_whole(options, "maxStreamLen", _DEFAULTS.max_stream_len) or 1,
-        when_full=_choice(options, "whenFull", ("error", "wait", "trim")) or "error",
+        max_stream_len=max_stream_len,
+        when_full=when_full,
         full_timeout_s=float(_whole(options, "fullTimeoutSeconds", 600) or 1),
         dedup_ttl_s=_whole(options, "dedupTtlSeconds", _DEFAULTS.dedup_ttl_secs) or 1,
         max_delay_s=_whole(options, "maxDelaySeconds", _DEFAULTS.max_delay_secs, least=0) or 0,
@@ -116,11 +122,30 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
     )
 
 
-def _lowered(given: Mapping[str, str]) -> dict[str, str]:
+def _lowered(given: Mapping[str, str], use: Use) -> dict[str, str]:
     options = {key.lower(): value for key, value in given.items()}
-    if unknown := sorted(options.keys() - _KNOWN):
-        raise ConfigError(f"format('chasqui') has no option {unknown[0]!r}")
+    if "path" in options:
+        raise ConfigError(f"a queue has no path, got {options['path']!r}: name it with .option('queue', …)")
+    taken = {name.lower() for name in _TAKEN[use]}
+    for name in sorted(options.keys() - taken):
+        spelt = {known.lower(): known for names in _TAKEN.values() for known in names}
+        if name not in spelt:
+            raise ConfigError(f"format('chasqui') has no option {name!r}")
+        uses = " and ".join(
+            f"spark.{u}" if u.startswith("read") else f"df.{u}" for u in _TAKEN if spelt[name] in _TAKEN[u]
+        )
+        raise ConfigError(f"{spelt[name]} is for {uses}; here it would say nothing. Leave it out")
     return options
+
+
+def _chunk_size(options: Mapping[str, str], max_stream_len: int, when_full: str) -> int:
+    most = 5000 if when_full == "trim" else min(5000, max_stream_len)
+    size: int = _whole(options, "chunkSize", min(1000, most), most=5000)
+    if size > most:
+        raise ConfigError(
+            f"chunkSize={size} never fits into maxStreamLen={max_stream_len}: lower the one or raise the other"
+        )
+    return size
 
 
 def _queue(options: Mapping[str, str]) -> str:

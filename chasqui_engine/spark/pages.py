@@ -46,9 +46,16 @@ class Page:
     names: Texts
     values: Texts
 
+    def first_id(self) -> str:
+        """The id of the first entry."""
+        return self._id(0)
+
     def last_id(self) -> str:
         """The id of the last entry."""
-        start, length = int(self.ids.starts[-1]), int(self.ids.lengths[-1])
+        return self._id(-1)
+
+    def _id(self, place: int) -> str:
+        start, length = int(self.ids.starts[place]), int(self.ids.lengths[place])
         return self.data[start : start + length].tobytes().decode()
 
 

@@ -71,4 +71,4 @@ class ChasquiReader(DataSourceReader):
         if options.entity == "results":
             return fetch.read_results(place, self._schema, size)
         part = IdRange(partition.start, partition.end)
-        return fetch.read_stream(place, options.entity, part, self._schema, size, check=lambda _: None)
+        return fetch.read_stream(place, options.entity, part, self._schema, size)

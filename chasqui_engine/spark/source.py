@@ -18,10 +18,11 @@ from chasqui_engine.errors import ConfigError
 from chasqui_engine.spark import schemas
 from chasqui_engine.spark.connections import connection_url
 from chasqui_engine.spark.fetch import Place
-from chasqui_engine.spark.options import ReadOptions, read_options, write_options
+from chasqui_engine.spark.options import ReadOptions, Use, read_options, write_options
 from chasqui_engine.spark.reader import ChasquiReader
 from chasqui_engine.spark.stream_reader import ChasquiStreamReader
-from chasqui_engine.spark.writer import ChasquiStreamWriter, ChasquiWriter, Target
+from chasqui_engine.spark.target import Target
+from chasqui_engine.spark.writer import ChasquiStreamWriter, ChasquiWriter
 
 
 class ChasquiDataSource(DataSource):
@@ -38,7 +39,7 @@ class ChasquiDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """For `spark.read`."""
-        options = read_options(self.options)
+        options = read_options(self.options, "read")
         return ChasquiReader(self._place(options.queue), options, _arrow(options, schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
@@ -53,17 +54,17 @@ class ChasquiDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """For `df.write`."""
-        return ChasquiWriter(self._target(schema, overwrite))
+        return ChasquiWriter(self._target(schema, overwrite, "write"))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         """For `df.writeStream`."""
-        return ChasquiStreamWriter(self._target(schema, overwrite))
+        return ChasquiStreamWriter(self._target(schema, overwrite, "writeStream"))
 
     def _place(self, queue: str) -> Place:
         return Place(url=connection_url(self.options), queue=queue)
 
-    def _target(self, schema: StructType, overwrite: bool) -> Target:
-        options = write_options(self.options)
+    def _target(self, schema: StructType, overwrite: bool, use: Use) -> Target:
+        options = write_options(self.options, use)
         if overwrite:
             raise ConfigError(
                 "a queue cannot be overwritten: jobs in it may be running. Write with .mode('append') "

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from chasqui_engine.spark.stream_ids import as_number, as_text
+from chasqui_engine.spark.stream_ids import as_number, as_text, before
 
 SAMPLE = 32
 _FAN_OUT = 8
@@ -38,9 +38,9 @@ class _Piece:
 
 
 def split(first: str, last: str, length: int, wanted: int, sampler: Sampler) -> list[IdRange]:
-    """Up to `wanted` ranges that cover all from `first` to `last`."""
+    """`wanted` ranges that cover all from `first` to `last`; fewer only where there are fewer entries."""
     low, high = as_number(first), as_number(last)
-    if wanted <= 1 or length <= wanted or low >= high:
+    if wanted <= 1 or length <= 1 or low >= high:
         return [IdRange(first, last)]
     pieces = _weigh([(low, high)], last, sampler)
     for _ in range(_ROUNDS):
@@ -50,7 +50,7 @@ def split(first: str, last: str, length: int, wanted: int, sampler: Sampler) -> 
             break
         finer = _weigh([part for piece in heavy for part in _divide(piece)], last, sampler)
         pieces = sorted([piece for piece in pieces if piece not in heavy] + finer, key=lambda piece: piece.start)
-    return _ranges(low, high, _cuts(pieces, wanted))
+    return _at_least(_ranges(low, high, _cuts(pieces, wanted)), wanted, sampler)
 
 
 def _weigh(spans: Sequence[tuple[int, int]], last: str, sampler: Sampler) -> list[_Piece]:
@@ -84,6 +84,24 @@ def _cuts(pieces: Sequence[_Piece], wanted: int) -> list[int]:
             cuts.append(piece.start)
         passed += piece.weight
     return cuts
+
+
+def _at_least(ranges: list[IdRange], wanted: int, sampler: Sampler) -> list[IdRange]:
+    """More ranges, where a piece was too heavy to be cut between; each new one begins at an entry that was seen."""
+    while len(ranges) < wanted:
+        finer: list[IdRange] = []
+        seen = sampler([part.start for part in ranges], ranges[-1].end)
+        for done, (part, ids) in enumerate(zip(ranges, seen, strict=True)):
+            inside = [entry_id for entry_id in ids if as_number(entry_id) <= as_number(part.end)]
+            if len(inside) > 1 and len(finer) + len(ranges) - done < wanted:
+                cut = inside[len(inside) // 2]
+                finer += (IdRange(part.start, before(cut)), IdRange(cut, part.end))
+            else:
+                finer.append(part)
+        if len(finer) == len(ranges):
+            break
+        ranges = finer
+    return ranges
 
 
 def _ranges(low: int, high: int, cuts: Sequence[int]) -> list[IdRange]:

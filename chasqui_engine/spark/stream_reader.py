@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -21,11 +21,11 @@ from chasqui_engine._redis.bulk_connection import BulkConnection
 from chasqui_engine._redis.bulk_reading import StreamFacts
 from chasqui_engine.errors import ChasquiError
 from chasqui_engine.spark import fetch, offsets
-from chasqui_engine.spark.fetch import Place
-from chasqui_engine.spark.offsets import Offset
+from chasqui_engine.spark.fetch import Place, Watch
+from chasqui_engine.spark.offsets import Loss, Offset
 from chasqui_engine.spark.options import ReadOptions
 from chasqui_engine.spark.splits import IdRange
-from chasqui_engine.spark.stream_ids import after, as_number
+from chasqui_engine.spark.stream_ids import after, as_number, before
 
 _log = logging.getLogger("chasqui")
 
@@ -42,8 +42,12 @@ class StreamPart(InputPartition):
 
     start: str
     end: str
-    cut: bool
-    """Whether `start` is an entry that was there when the batch was planned."""
+    first: str | None
+    """An entry with which it begins, that was there when the batch was planned."""
+    begin: Offset
+    """Where the batch begins."""
+    leads: bool
+    """Whether it is the batch's first part: what is before an entry of it is then known."""
 
 
 class ChasquiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -62,7 +66,7 @@ class ChasquiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         facts = self._facts()
         if self._begin is not None:
             return self._named_start(self._begin, facts).to_dict()
-        at = offsets.latest(facts) if self._options.starting_offsets.strip() == "latest" else offsets.earliest(facts)
+        at = offsets.latest(facts) if self._options.starting_offsets == "latest" else offsets.earliest(facts)
         return at.to_dict()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
@@ -77,9 +81,9 @@ class ChasquiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if isinstance(limit, ReadMaxRows):
             last_id, rows = self._walk(begin.id, target.id, limit.max_rows)
             # Nothing left of what was added meanwhile: it was deleted, and there is nothing to read up to there.
-            at_end = last_id is None or rows < limit.max_rows
-            return target.to_dict() if at_end else offsets.advanced(begin, str(last_id), rows, facts).to_dict()
-        return target.to_dict()
+            if last_id is not None and rows == limit.max_rows:
+                target = offsets.advanced(begin, last_id, rows, facts)
+        return replace(target, cuts=self._cuts(begin, target, facts)).to_dict()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """`maxRowsPerTrigger`, if given."""
@@ -99,32 +103,31 @@ class ChasquiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begin, until = Offset.of(start), Offset.of(end)
         if as_number(until.id) <= as_number(begin.id):
             return []
-        facts = self._facts()
-        self._check_loss(begin, facts)
-        rows = facts.length if begin.added is None or until.added is None else until.added - begin.added
-        key = self._place.stream_key(self._options.entity)
-        ranges = fetch.plan_stream(
-            self._open(),
-            key,
-            after(begin.id),
-            until.id,
-            min(rows, facts.length),
-            wanted=self._options.min_partitions,
-            page_size=self._options.page_size,
-        )
-        return [StreamPart(part.start, part.end, number > 0) for number, part in enumerate(ranges)]
+        # Looked up before the facts: what is trimmed in between, the facts tell.
+        first, _ = self._walk(begin.id, until.id, 1)
+        self._tell(offsets.loss_since(begin, self._facts(), deletes=self._deletes), begin.id)
+        starts = [after(begin.id), *until.cuts]
+        ends = [*map(before, until.cuts), until.id]
+        lead = first if first is not None and as_number(first) <= as_number(ends[0]) else None
+        return [
+            StreamPart(low, high, lead if number == 0 else low, begin, number == 0)
+            for number, (low, high) in enumerate(zip(starts, ends, strict=True))
+        ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one range."""
+        """The rows of one range; says if some of them went while they were read."""
         assert isinstance(partition, StreamPart)
-        part = IdRange(partition.start, partition.end)
         options = self._options
+        key = self._place.stream_key(options.entity)
 
-        def check(connection: BulkConnection) -> None:
-            if partition.cut and options.entity == "events":
-                _check_cut(connection, self._place, options, partition.start)
+        def gone(connection: BulkConnection, entry_id: str, rows: int) -> None:
+            facts = connection.patiently(lambda: bulk_reading.stream_facts(connection, key))
+            known = rows if partition.leads else None
+            loss = offsets.loss_past(partition.begin, entry_id, known, facts, deletes=self._deletes)
+            self._tell(loss, entry_id if rows else before(entry_id))
 
-        return fetch.read_stream(self._place, options.entity, part, self._schema, options.page_size, check)
+        part, watch = IdRange(partition.start, partition.end), Watch(partition.first, gone)
+        return fetch.read_stream(self._place, options.entity, part, self._schema, options.page_size, watch)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Nothing: what was read stays in Redis, for others."""
@@ -154,7 +157,7 @@ class ChasquiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return Offset(begin)
         if as_number(begin) < as_number(facts.first_id):
             return Offset(begin, facts.added - facts.length)
-        if as_number(facts.max_deleted_id) > as_number(begin):
+        if facts.max_deleted_id is None or as_number(facts.max_deleted_id) > as_number(begin):
             return Offset(begin)
         _, rows = self._walk(begin, facts.last_generated_id, facts.length)
         return Offset(begin, facts.added - rows)
@@ -164,23 +167,30 @@ class ChasquiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         key = self._place.stream_key(self._options.entity)
         return fetch.walk(self._open(), key, after(begin), until, most, self._options.page_size)
 
-    def _check_loss(self, begin: Offset, facts: StreamFacts) -> None:
-        loss = offsets.loss_since(begin, facts)
-        if loss.trimmed:
-            text = offsets.loss_text(self._options.entity, self._place.queue, begin, loss.trimmed)
-            if self._options.fail_on_data_loss:
-                raise DataLossError(text)
-            _log.warning("%s", text)
+    def _cuts(self, begin: Offset, until: Offset, facts: StreamFacts) -> tuple[str, ...]:
+        """Where the entries between two offsets are cut into partitions."""
+        rows = -1 if begin.added is None or until.added is None else until.added - begin.added
+        ranges = fetch.plan_stream(
+            self._open(),
+            self._place.stream_key(self._options.entity),
+            after(begin.id),
+            until.id,
+            min(rows, facts.length) if rows >= 0 else facts.length,
+            wanted=self._options.min_partitions,
+            page_size=self._options.page_size,
+        )
+        return tuple(part.start for part in ranges[1:])
 
+    @property
+    def _deletes(self) -> bool:
+        """Whether entries are deleted by name in everyday work: jobs by an ack, dead letters by a replay."""
+        return self._options.entity != "events"
 
-def _check_cut(connection: BulkConnection, place: Place, options: ReadOptions, start: str) -> None:
-    """A range begins with an entry that was there when the batch was planned; if it is gone, a trim passed it."""
-    if not options.fail_on_data_loss:
-        return
-    key = place.stream_key(options.entity)
-    if bulk_reading.sample_ids(connection, key, [start], start, 1)[0]:
-        return
-    raise DataLossError(
-        f"the {options.entity} of queue {place.queue!r} were trimmed past {start} while this batch was read. "
-        "Raise the stream's maximum length; .option('failOnDataLoss', 'false') goes on with what is there"
-    )
+    def _tell(self, loss: Loss, after_id: str) -> None:
+        if not loss.certain and not loss.most:
+            return
+        text = offsets.loss_text(self._options.entity, self._place.queue, after_id, loss)
+        if loss.certain and self._options.fail_on_data_loss:
+            raise DataLossError(text)
+        # That jobs are worked off is nothing to warn of.
+        _log.log(logging.INFO if self._options.entity == "jobs" and not loss.certain else logging.WARNING, "%s", text)

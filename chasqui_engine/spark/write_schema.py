@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from chasqui_engine.errors import ConfigError
 from chasqui_engine.spark.options import WriteOptions
@@ -22,6 +23,11 @@ _KINDS: dict[str, tuple[str, ...]] = {
     "backoff_multiplier": ("double", "float"),
     "backoff_jitter_ms": _WHOLE,
 }
+_PLAIN = {
+    *("void", "null", "boolean", "byte", "short", "integer", "long", "float", "double", "decimal"),
+    *("string", "char", "varchar", "binary", "date", "time", "timestamp", "timestamp_ntz"),
+}
+"""Types of single values that a payload may hold at any depth, as Spark names them in JSON."""
 _FORMATS = {"msgpack": "binary", "bytes": "binary", "json": "string", "text": "string"}
 
 
@@ -39,3 +45,24 @@ def check_schema(columns: Mapping[str, str], options: WriteOptions) -> None:
     wanted = options.payload_format
     if wanted is not None and not columns["payload"].startswith(_FORMATS[wanted]):
         raise ConfigError(f"payloadFormat={wanted} is for a payload of {_FORMATS[wanted]}, not {columns['payload']}")
+
+
+def check_payload(kind: Any, path: str = "payload") -> None:
+    """Raises `ConfigError` where a type, as Spark tells it in JSON, has no place in a job; `path` leads to it."""
+    if isinstance(kind, str):
+        if kind.partition("(")[0] not in _PLAIN:
+            raise ConfigError(f"column {path} is {kind}, which a job cannot hold: cast it, to string for example")
+        return
+    if kind["type"] == "struct":
+        for field in kind["fields"]:
+            check_payload(field["type"], f"{path}.{field['name']}")
+    elif kind["type"] == "array":
+        check_payload(kind["elementType"], f"{path}[]")
+    elif kind["type"] == "map":
+        if not isinstance(kind["keyType"], str):
+            keys = kind["keyType"]["type"]
+            raise ConfigError(f"column {path} is a map with keys of {keys}; make them text or numbers")
+        check_payload(kind["keyType"], f"{path} (its keys)")
+        check_payload(kind["valueType"], f"{path}[]")
+    else:
+        raise ConfigError(f"column {path} is {kind['type']}, which a job cannot hold")

@@ -6,74 +6,26 @@ the message that `write` returns.
 
 from __future__ import annotations
 
-import time
+import logging
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
-from pyspark.sql.types import StructType
 
-from chasqui_engine._redis import bulk_writing
-from chasqui_engine._redis.bulk_connection import BulkConnection
-from chasqui_engine._redis.bulk_writing import ChunkPipe, Fence, Limits
-from chasqui_engine.clock import monotonic
-from chasqui_engine.errors import ChasquiError, ConfigError, QueueFullError
-from chasqui_engine.spark.fence import check_write_id, chunk_name, stream_write_id
-from chasqui_engine.spark.fetch import Place
-from chasqui_engine.spark.options import WriteOptions
-from chasqui_engine.spark.rows import Chunk, chunks
-from chasqui_engine.spark.write_schema import check_schema
+from chasqui_engine._redis import bulk_fence
+from chasqui_engine.errors import ChasquiError, ConfigError
+from chasqui_engine.spark.fence import Run, stream_write_id
+from chasqui_engine.spark.resume import end_run, give_up_run
+from chasqui_engine.spark.target import NotRepeatableError, Target
+from chasqui_engine.spark.task import Written, write_partition
 
 _STRAGGLERS_S = 3600
 """How long a copy of a task may still come after its write was committed."""
-_PACE_S = 0.25
-"""At a limited rate, a chunk is at most what may pass in this time."""
 
-
-class NotRepeatableError(ChasquiError):
-    """A task that was run again had other rows than the first time."""
-
-    code = "CMQ-031"
-
-
-@dataclass
-class Written(WriterCommitMessage):
-    """What one task did."""
-
-    rows: int
-    added: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
-    """Where rows go, and how each is kept from going there twice."""
-
-    place: Place
-    options: WriteOptions
-    fenced: bool
-    """By chunk; else each row by its id, or not at all."""
-    by_id: bool
-
-    @staticmethod
-    def checked(place: Place, options: WriteOptions, schema: StructType) -> Target:
-        """Checks the schema; nothing was written so far."""
-        check_schema({field.name: field.dataType.simpleString() for field in schema.fields}, options)
-        has_id = "id" in schema.fieldNames()
-        fence = options.fence or ("id" if has_id else "chunk")
-        if fence == "id" and not has_id:
-            raise ConfigError("fence=id needs a column id")
-        if options.write_id is not None:
-            check_write_id(options.write_id)
-        return Target(place=place, options=options, fenced=fence == "chunk", by_id=has_id)
-
-    @property
-    def safe_to_resend(self) -> bool:
-        """Whether a chunk may be sent again when nobody knows if it arrived."""
-        return self.fenced or self.by_id
+_log = logging.getLogger("chasqui")
 
 
 class ChasquiWriter(DataSourceArrowWriter):
@@ -81,20 +33,36 @@ class ChasquiWriter(DataSourceArrowWriter):
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._write_id = target.options.write_id or uuid.uuid4().hex
+        self._run = Run(target.options.write_id or uuid.uuid4().hex, uuid.uuid4().hex)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """In a task: writes the rows of one partition."""
-        return write_partition(self._target, self._write_id, _partition(), iterator)
+        try:
+            return write_partition(self._target, self._run, _partition(), iterator)
+        except NotRepeatableError:
+            raise
+        except ChasquiError as err:
+            err.args = (f"{err.args[0]}. {self._way_on()}", *err.args[1:])
+            raise
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """All rows are in. The fence of a write nobody can name goes after a while."""
-        if self._target.fenced and self._target.options.write_id is None:
+        """All tasks are done. The fence of a write nobody can name goes after a while."""
+        if self._target.fence == "chunk":
+            end_run(self._target, self._run, _told(messages))
+        if self._target.fence != "none" and self._target.options.write_id is None:
             with self._target.place.connect() as connection:
-                bulk_writing.shorten_fence(connection, self._target.place.keys, self._write_id, _STRAGGLERS_S)
+                bulk_fence.shorten(connection, self._target.place.keys, self._run.write_id, _STRAGGLERS_S)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """A task failed for good. What others wrote stays: the same writeId goes on from there."""
+        """A task failed for good. What others wrote stays: the same write goes on from there."""
+        _log.warning("a write to queue %r failed. %s", self._target.place.queue, self._way_on())
+        if self._target.fence == "chunk":
+            give_up_run(self._target, self._run, len(messages))
+
+    def _way_on(self) -> str:
+        if self._target.fence == "none":
+            return "What was added stays, and is added again by another write"
+        return f"What was added stays: .option('writeId', '{self._run.write_id}') adds what is missing"
 
 
 class ChasquiStreamWriter(DataSourceStreamArrowWriter):
@@ -102,129 +70,34 @@ class ChasquiStreamWriter(DataSourceStreamArrowWriter):
 
     def __init__(self, target: Target) -> None:
         self._target = target
+        self._id = uuid.uuid4().hex
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """In a task: writes the rows of one partition of a micro-batch."""
-        query_id, batch_id = _query_and_batch()
-        written = write_partition(self._target, stream_write_id(query_id, batch_id), _partition(), iterator)
-        return replace(_StreamWritten(written.rows, written.added), query_id=query_id)
+        run = Run(stream_write_id(*_query_and_batch()), self._id)
+        return write_partition(self._target, run, _partition(), iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        """The batch is in. The batch before can never come again, so its fence goes."""
-        query_ids = {message.query_id for message in messages if isinstance(message, _StreamWritten)}
-        if not self._target.fenced or batchId < 1 or not query_ids:
-            return
-        with self._target.place.connect() as connection:
-            for query_id in query_ids:
-                write_id = stream_write_id(query_id, batchId - 1)
-                bulk_writing.drop_fence(connection, self._target.place.keys, write_id)
+        """The batch is done. The batch before can never come again, so its fence goes."""
+        tasks = _told(messages)
+        for run in {task.run for task in tasks}:
+            if self._target.fence == "chunk":
+                end_run(self._target, run, tasks)
+            if self._target.fence != "none" and batchId > 0:
+                query_id, _, _ = run.write_id.rpartition(":")
+                with self._target.place.connect() as connection:
+                    bulk_fence.drop(connection, self._target.place.keys, stream_write_id(query_id, batchId - 1))
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """The batch will come again, with the same fence."""
+        tasks = _told(messages)
+        for run in {task.run for task in tasks}:
+            if self._target.fence == "chunk":
+                give_up_run(self._target, run, len(messages))
 
 
-@dataclass
-class _StreamWritten(Written):
-    query_id: str = ""
-
-
-def write_partition(target: Target, write_id: str, partition: int, batches: Iterator[pa.RecordBatch]) -> Written:
-    """Writes batches in chunks, one in flight."""
-    options = target.options
-    size = options.chunk_size
-    if options.max_rows_per_s is not None:
-        size = max(1, min(size, int(options.max_rows_per_s * _PACE_S)))
-    task = _Task(target, write_id, partition)
-    try:
-        for batch in batches:
-            for chunk in chunks(batch, size, options.payload_format, options.max_delay_s):
-                task.write(chunk)
-        task.settle()
-    finally:
-        task.close()
-    return Written(task.rows, task.added)
-
-
-class _Task:
-    """One partition's way to the server."""
-
-    def __init__(self, target: Target, write_id: str, partition: int) -> None:
-        self._target = target
-        self._write_id = write_id
-        self._partition = partition
-        self._keys = target.place.keys
-        self._connection: BulkConnection = target.place.connect()
-        self._pipe = ChunkPipe(self._connection)
-        self._in_flight: Chunk | None = None
-        self._number = 0
-        self.rows = 0
-        self.added = 0
-
-    def write(self, chunk: Chunk) -> None:
-        """Sends a chunk, once the one before is in."""
-        options = self._target.options
-        self.settle()
-        if options.max_rows_per_s is not None:
-            rate = options.max_rows_per_s
-            connection = self._connection
-            wait_s = connection.patiently(
-                lambda: bulk_writing.book(connection, self._keys, self._write_id, chunk.rows, rate)
-            )
-            time.sleep(wait_s)
-        fence = Fence(
-            write_id=self._write_id,
-            chunk=chunk_name(self._partition, self._number) if self._target.fenced else "",
-            digest=chunk.digest,
-            ttl_s=options.fence_ttl_s,
-        )
-        limits = Limits(
-            max_stream_len=options.max_stream_len,
-            trim=options.when_full == "trim",
-            taken_ttl_s=options.dedup_ttl_s,
-            events_max=options.events_max,
-        )
-        if chunk.plain is not None:
-            self._pipe.submit(*bulk_writing.chunk_command(self._keys, fence, limits, chunk.plain))
-        else:
-            self._pipe.submit(*bulk_writing.mixed_chunk_command(self._keys, fence, limits, chunk.mixed))
-        self._in_flight = chunk
-        self._number += 1
-
-    def settle(self) -> None:
-        """Waits for the chunk in flight."""
-        chunk, self._in_flight = self._in_flight, None
-        if chunk is None:
-            return
-        reply = self._reply()
-        if reply == bulk_writing.WRITTEN_OTHERWISE:
-            raise NotRepeatableError(
-                f"partition {self._partition}, chunk {self._number - 1} of write {self._write_id} is in queue "
-                f"{self._keys.queue!r} with other rows: this plan gives other rows, or in another order, when run "
-                "again. Give the rows an id column, so that each is known by its id, or sort or cache them first. Or "
-                "chunkSize or maxRowsPerSecond is not what it was: what was begun is ended with the same"
-            )
-        self.rows += chunk.rows
-        self.added += max(0, reply)
-
-    def close(self) -> None:
-        """Ends the connection."""
-        self._connection.close()
-
-    def _reply(self) -> int:
-        options = self._target.options
-        reply = self._pipe.settle(safe_to_resend=self._target.safe_to_resend)
-        give_up_at = monotonic() + options.full_timeout_s
-        while reply == bulk_writing.FULL:
-            if options.when_full != "wait" or monotonic() > give_up_at:
-                raise QueueFullError(
-                    f"queue {self._keys.queue!r} has no room within maxStreamLen={options.max_stream_len}. Let workers "
-                    "catch up, raise maxStreamLen, or set whenFull to wait (or trim, which drops the oldest). A write "
-                    "that is run again with the same writeId goes on where it stopped"
-                )
-            time.sleep(_PACE_S)
-            self._pipe.resubmit()
-            reply = self._pipe.settle(safe_to_resend=self._target.safe_to_resend)
-        return reply
+def _told(messages: list[WriterCommitMessage | None]) -> list[Written]:
+    return [message for message in messages if isinstance(message, Written)]
 
 
 def _context() -> Any:

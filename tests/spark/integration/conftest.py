@@ -13,7 +13,7 @@ import redis
 from chasqui_engine.spark.session import session as new_session
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
@@ -118,6 +118,15 @@ def run_to_end(writer: DataStreamWriter) -> None:
                 continue
             raise
         return
+
+
+@pytest.fixture
+def said(request: pytest.FixtureRequest, spark: SparkSession) -> Callable[[], str]:
+    """What Spark's processes have said so far: they write to where pytest captures, not to what `capfd` puts there."""
+    if request.config.getoption("capture") == "no":
+        pytest.skip("with -s nothing is captured")
+    manager = request.config.pluginmanager.getplugin("capturemanager")
+    return lambda: str(manager.read_global_capture().err)
 
 
 @pytest.fixture

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from chasqui_engine._redis import bulk_reading, bulk_writing
+from chasqui_engine._redis import bulk_fence, bulk_reading, bulk_writing
 from chasqui_engine._redis.bulk_connection import BulkConnection, UnreachableError, parse_page
+from chasqui_engine._redis.bulk_fence import Begun
 from chasqui_engine._redis.bulk_writing import ChunkPipe, Fence, Limits, MixedJob
 from chasqui_engine._redis.keys import QueueKeys
 from chasqui_engine.codec import encode_delayed, encode_envelope
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 LIMITS = Limits(max_stream_len=10, trim=False, taken_ttl_s=60, events_max=100)
 
 
-def fence(chunk: str = "0.0", digest: str = "d") -> Fence:
-    return Fence(write_id="w", chunk=chunk, digest=digest, ttl_s=60)
+def fence(chunk: str = "0.0", digest: str = "d", *, by_id: bool = False) -> Fence:
+    return Fence(write_id="w", chunk=chunk, by_id=by_id, digest=digest, ttl_s=60)
 
 
 def write(connection: BulkConnection, keys: QueueKeys, fenced: Fence, *payloads: str) -> int:
@@ -63,6 +64,51 @@ def test_mixed_chunks_on_every_server(redis_url: str, queue_name: str) -> None:
         assert connection.call("ZCARD", keys.delayed) == 1
         assert connection.call("XLEN", keys.stream) == 3
         assert connection.call("GET", keys.delayed_index("later")) == later.member
+
+
+def test_an_id_is_written_once_per_write_on_every_server(redis_url: str, queue_name: str) -> None:
+    keys = QueueKeys(queue_name)
+    jobs = [MixedJob("n", encode_envelope(i, b"\xc0", 1), b"", None, None, i, True) for i in ("a", "b")]
+    with BulkConnection(redis_url, keys.stream) as connection:
+        pipe = ChunkPipe(connection)
+        for expected in (2, 0):
+            pipe.submit(*bulk_writing.mixed_chunk_command(keys, fence("", by_id=True), LIMITS, jobs))
+            assert pipe.settle(safe_to_resend=True) == expected
+            connection.call("DEL", keys.taken("a"), keys.taken("b"))
+        assert 0 < connection.call("TTL", bulk_fence.ids_key(keys, "w")) <= 60
+        bulk_fence.drop(connection, keys, "w")
+        assert connection.call("EXISTS", bulk_fence.ids_key(keys, "w")) == 0
+
+
+def test_how_a_write_was_begun_is_kept_on_every_server(redis_url: str, queue_name: str) -> None:
+    keys = QueueKeys(queue_name)
+    with BulkConnection(redis_url, keys.stream) as connection:
+        bulk_fence.ended(connection, keys, "w", 3)
+        assert connection.call("EXISTS", bulk_fence.fence_key(keys, "w")) == 0, "nothing was begun"
+        assert bulk_fence.begin(connection, keys, "w", "first", 100, 60) == Begun("first", 100, None)
+        assert write(connection, keys, fence("2.7"), "a") == 1
+        assert bulk_fence.begin(connection, keys, "w", "second", 50, 60) == Begun("first", 100, None)
+        bulk_fence.ended(connection, keys, "w", 3)
+        assert bulk_fence.how_begun(connection, keys, "w") == Begun("first", 100, 3)
+        assert bulk_fence.chunks_written(connection, keys, "w") == {(2, 7)}
+        assert bulk_fence.digest_of(connection, keys, "w", "2.7") == "d"
+        assert bulk_fence.digest_of(connection, keys, "w", "2.8") is None
+
+
+def test_a_chunk_that_was_put_aside_is_written_later_on_every_server(redis_url: str, queue_name: str) -> None:
+    keys = QueueKeys(queue_name)
+    with BulkConnection(redis_url, keys.stream) as connection:
+        pipe = ChunkPipe(connection)
+        command = bulk_writing.chunk_command(keys, fence("0.1"), LIMITS, ["n", b"e"])
+        bulk_fence.put_aside(connection, keys, "w", "run", "0.1", pipe.for_later(*command))
+        ((name, kept),) = bulk_fence.waiting(connection, keys, "w", "run", {"0.0": 1, "0.1": 1})
+        assert name == "0.1"
+        assert connection.call("XLEN", keys.stream) == 0
+        for expected in (1, bulk_writing.WRITTEN_BEFORE):
+            pipe.submit_later(kept)
+            assert pipe.settle(safe_to_resend=True) == expected
+        bulk_fence.drop_waiting(connection, keys, "w", "run")
+        assert list(bulk_fence.waiting(connection, keys, "w", "run", {"0.1": 1})) == []
 
 
 def test_by_unix_socket_and_password(queue_name: str) -> None:

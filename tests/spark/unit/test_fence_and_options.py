@@ -16,7 +16,7 @@ from chasqui_engine.spark.fetch import Place
 from chasqui_engine.spark.jobs import as_json, json_of
 from chasqui_engine.spark.options import read_options, write_options
 from chasqui_engine.spark.schemas import COLUMNS, arrow_schema, ddl
-from chasqui_engine.spark.write_schema import check_schema
+from chasqui_engine.spark.write_schema import check_payload, check_schema
 
 
 def test_digests_tell_rows_apart() -> None:
@@ -53,6 +53,9 @@ def test_names_of_writes_and_chunks() -> None:
         {"queue": "q", "failOnDataLoss": "maybe"},
         {"queue": "q", "maxRowsPerTrigger": "0"},
         {"queue": "q", "stratingOffsets": "latest"},
+        {"queue": "q", "startingOffsets": "5-x"},
+        {"queue": "q", "startingTimestamp": "1960-01-01"},
+        {"queue": "q", "startingTimestamp": "5", "startingOffsets": "latest"},
     ],
 )
 def test_read_options_that_make_no_sense_are_refused(bad: dict[str, str]) -> None:
@@ -161,6 +164,58 @@ def test_a_schema_of_jobs_is_accepted() -> None:
 def test_other_schemas_are_refused_with_a_sentence(columns: dict[str, str], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         check_schema(columns, OPTIONS)
+
+
+def struct(**fields: Any) -> dict[str, Any]:
+    return {"type": "struct", "fields": [{"name": name, "type": kind} for name, kind in fields.items()]}
+
+
+def test_types_at_any_depth_that_jobs_can_hold() -> None:
+    plain = ("void", "string", "varchar(5)", "binary", "boolean", "long", "double", "decimal(10,2)", "date", "time(6)")
+    check_payload(struct(**{f"f{n}": kind for n, kind in enumerate((*plain, "timestamp", "timestamp_ntz"))}))
+    check_payload(
+        {"type": "map", "keyType": "integer", "valueType": {"type": "array", "elementType": struct(a="long")}}
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (struct(a=struct(y="interval year to month")), "payload.a.y is interval year to month"),
+        (struct(i="interval day to second"), "payload.i is interval day to second"),
+        (struct(v="variant"), "payload.v is variant"),
+        ({"type": "map", "keyType": struct(k="long"), "valueType": "string"}, "payload is a map with keys of struct"),
+        (struct(l={"type": "array", "elementType": "interval"}), r"payload.l\[\] is interval"),
+        (struct(u={"type": "udt"}), "payload.u is udt"),
+    ],
+)
+def test_types_that_jobs_cannot_hold_are_named_with_their_column(kind: Any, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        check_payload(kind)
+
+
+def test_each_way_takes_its_own_options() -> None:
+    follow = {"queue": "q", "startingOffsets": "latest"}
+    assert read_options(follow, "readStream").starting_offsets == "latest"
+    with pytest.raises(ConfigError, match=r"startingOffsets is for spark\.readStream; here it would say nothing"):
+        read_options(follow, "read")
+    with pytest.raises(ConfigError, match=r"pageSize is for spark\.read and spark\.readStream"):
+        write_options({"queue": "q", "pagesize": "3"}, "write")
+    with pytest.raises(ConfigError, match=r"writeId is for df\.write;"):
+        write_options({"queue": "q", "writeId": "w"}, "writeStream")
+    with pytest.raises(ConfigError, match="a queue has no path, got 'emails'"):
+        write_options({"queue": "q", "path": "emails"}, "write")
+
+
+def test_a_chunk_fits_into_the_stream() -> None:
+    def size(**options: str) -> int:
+        return write_options({"queue": "q", **options}).chunk_size
+
+    assert size() == 1000
+    assert size(maxStreamLen="300") == 300
+    assert size(maxStreamLen="300", whenFull="trim") == 1000
+    with pytest.raises(ConfigError, match="chunkSize=400 never fits into maxStreamLen=300"):
+        size(maxStreamLen="300", chunkSize="400")
 
 
 def test_a_payload_format_must_fit_the_column() -> None:

@@ -15,7 +15,7 @@ from chasqui_engine.spark.rows import Chunk, chunks
 
 
 def one(columns: dict[str, Any], payload_format: str | None = None, size: int = 1000) -> Chunk:
-    (chunk,) = list(chunks(pa.RecordBatch.from_pydict(columns), size, payload_format, 3600))
+    (chunk,) = list(chunks([pa.RecordBatch.from_pydict(columns)], size, payload_format, 3600))
     return chunk
 
 
@@ -135,12 +135,63 @@ def test_what_cannot_be_a_job_is_refused(columns: dict[str, Any]) -> None:
 
 def test_chunks_fall_the_same_way_every_time() -> None:
     batch = pa.RecordBatch.from_pydict({"name": ["n"] * 10, "payload": [f"{n}" for n in range(10)]})
-    first = [(chunk.rows, chunk.digest) for chunk in chunks(batch, 4, None, 0)]
+    first = [(chunk.rows, chunk.digest) for chunk in chunks([batch], 4, None, 0)]
     assert [rows for rows, _ in first] == [4, 4, 2]
-    assert first == [(chunk.rows, chunk.digest) for chunk in chunks(batch, 4, None, 0)]
+    assert first == [(chunk.rows, chunk.digest) for chunk in chunks([batch], 4, None, 0)]
     assert len({digest for _, digest in first}) == 3
 
 
 def test_large_payloads_make_small_chunks() -> None:
-    batch = pa.RecordBatch.from_pydict({"name": ["n"] * 3, "payload": pa.array([b"\xc4\x00" + b"x" * 3_000_000] * 3)})
-    assert [chunk.rows for chunk in chunks(batch, 1000, None, 0)] == [1, 1, 1]
+    batch = pa.RecordBatch.from_pydict({"name": ["n"] * 3, "payload": pa.array([encode_payload(b"x" * 3_000_000)] * 3)})
+    assert [chunk.rows for chunk in chunks([batch], 1000, None, 0)] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("sizes", [(10, 90), (1,) * 100, (33, 33, 34), (0, 100, 0)])
+@pytest.mark.parametrize("further", [{}, {"id": [f"i{n}" for n in range(100)]}])
+def test_how_rows_come_in_batches_does_not_change_the_chunks(sizes: tuple[int, ...], further: dict[str, Any]) -> None:
+    payloads = [encode_payload(b"x" * (300_000 if n % 7 == 0 else 5) + b"%d" % n) for n in range(100)]
+    batch = pa.RecordBatch.from_pydict({"name": ["n"] * 100, "payload": pa.array(payloads), **further})
+    starts = [sum(sizes[:n]) for n in range(len(sizes))]
+    parts = [batch.slice(start, size) for start, size in zip(starts, sizes, strict=True)]
+    found = [(chunk.rows, chunk.digest) for chunk in chunks(parts, 30, None, 0)]
+    assert found == [(chunk.rows, chunk.digest) for chunk in chunks([batch], 30, None, 0)]
+    assert sum(rows for rows, _ in found) == 100
+    assert max(rows for rows, _ in found) <= 30
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ({"payload": ["1", "2", "3", "{oops"]}, "column payload, row 7 of its partition"),
+        ({"name": ["a", "b", "x" * 300, "d"]}, "column name, row 6 of its partition"),
+        ({"id": pa.array(["a", None, "c", "d"])}, "column id, row 5 of its partition .*: is null"),
+        ({"delay_ms": [1, 2, -3, 4]}, "column delay_ms, row 6 of its partition .*: delay_ms must not be negative"),
+        ({"attempts": [1, 2, 3, -4]}, "column attempts, row 7 of its partition"),
+    ],
+)
+def test_a_row_that_cannot_be_a_job_is_named(columns: dict[str, Any], words: str) -> None:
+    good = {"name": ["a"] * 4, "payload": ["1"] * 4, "id": ["i"] * 4, "delay_ms": [1] * 4, "attempts": [1] * 4}
+    given = {name: values for name, values in good.items() if name in ("name", "payload") or name in columns}
+    batches = [pa.RecordBatch.from_pydict({**given, **later}) for later in ({}, columns)]
+    with pytest.raises(ConfigError, match=words):
+        list(chunks(batches, 2, None, 3600))
+
+
+@pytest.mark.parametrize(
+    "bad", [b"", b"\xc1", b"\xc0\xc0", b'{"a":1}', b"\x93\x01\x02", b"\xc4\x09short"], ids=lambda data: data.hex()
+)
+def test_binary_that_is_not_one_messagepack_value_is_refused(bad: bytes) -> None:
+    good = encode_payload({"a": [1, "x"]})
+    with pytest.raises(ConfigError, match=r"row 2 .* not one MessagePack value.*'payloadFormat', 'bytes'"):
+        one({"name": ["n"] * 4, "payload": pa.array([good, None, bad, good], pa.binary())})
+
+
+def test_json_that_is_nested_too_deeply_is_refused() -> None:
+    with pytest.raises(ConfigError, match="column payload, row 0"):
+        one({"name": ["n"], "payload": ["[" * 3000 + "]" * 3000]})
+    with pytest.raises(ConfigError, match="column payload, row 0"):
+        one({"name": ["n"], "payload": ["[" * 100_000 + "]" * 100_000]})
+
+
+def test_times_of_day_are_text() -> None:
+    assert payload_of(pa.array([{"t": dt.time(10, 11, 12)}])) == {"t": "10:11:12"}
