@@ -10,6 +10,7 @@ from chasqui_engine._redis.bulk_connection import BulkConnection
 from chasqui_engine._redis.connection import CommandError, Reply, ReplyError
 from chasqui_engine._redis.keys import QueueKeys
 
+_TRIES = 5
 _SPECIAL = str.maketrans({c: f"\\{c}" for c in "*?[]\\^-"})
 
 
@@ -64,23 +65,44 @@ def ask_for_entries(connection: BulkConnection, key: str, start: str, end: str, 
     connection.ask_for_page("XRANGE", key, start, end, "COUNT", count)
 
 
-def scored_pages(
-    connection: BulkConnection, key: str, low: str, high: str, count: int
-) -> Iterator[list[tuple[bytes, float]]]:
+Scored = tuple[bytes, float]
+"""A member of a sorted set, and its score."""
+
+
+def scored_pages(connection: BulkConnection, key: str, low: str, high: str, count: int) -> Iterator[list[Scored]]:
     """Members of a sorted set by score, page by page; `low` and `high` as ZRANGEBYSCORE takes them."""
-    skip = 0
-    while True:
-        command = ("ZRANGEBYSCORE", key, low, high, "WITHSCORES", "LIMIT", skip, count)
-        reply = connection.patiently(partial(connection.call, *command))
-        page = [(member, float(score)) for member, score in zip(reply[::2], reply[1::2], strict=True)]
-        if not page:
-            return
-        yield page
-        # By score and not by rank: what is promoted meanwhile leaves at the front and would shift all ranks.
-        last = page[-1][1]
-        same = sum(1 for _, score in page if score == last)
-        skip = skip + len(page) if same == len(page) and low == repr(last) else same
-        low = repr(last)
+    page = _from_score(connection, key, low, high, count)
+    done: tuple[float, bytes] | None = None
+    while page:
+        fresh = [entry for entry in page if done is None or (entry[1], entry[0]) > done]
+        if fresh:
+            yield fresh
+            done = fresh[-1][1], fresh[-1][0]
+        page = _after(connection, key, page[-1], high, count)
+
+
+def _after(connection: BulkConnection, key: str, last: Scored, high: str, count: int) -> list[Scored]:
+    """The members that follow `last`. By its rank: skipping those of the same score costs more with each page."""
+    member, score = last
+    for _ in range(_TRIES):
+        rank = connection.patiently(partial(connection.call, "ZRANK", key, member))
+        if rank is None:
+            break
+        found = _pairs(connection.patiently(partial(connection.call, "ZRANGE", key, rank, rank + count, "WITHSCORES")))
+        # What is promoted leaves at the front and shifts all ranks, so `last` must still be where it was.
+        if found and found[0][0] == member:
+            end, excluded = float(high.removeprefix("(")), high.startswith("(")
+            return [entry for entry in found[1:] if entry[1] < end or (entry[1] == end and not excluded)]
+    return _from_score(connection, key, repr(score), high, count)
+
+
+def _from_score(connection: BulkConnection, key: str, low: str, high: str, count: int) -> list[Scored]:
+    command = ("ZRANGEBYSCORE", key, low, high, "WITHSCORES", "LIMIT", 0, count)
+    return _pairs(connection.patiently(partial(connection.call, *command)))
+
+
+def _pairs(reply: list[bytes]) -> list[Scored]:
+    return [(member, float(score)) for member, score in zip(reply[::2], reply[1::2], strict=True)]
 
 
 def scores_at(connection: BulkConnection, key: str, ranks: Sequence[int]) -> list[float]:

@@ -22,6 +22,8 @@ _FIELDS = {
     "delay_ms": "delay_ms",
 }
 _MILLIS = pa.timestamp("ms", tz="UTC")
+_FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
+"""From the year 1 to the year 9999."""
 
 
 def events_batch(page: Page, queue: str, schema: pa.Schema) -> pa.RecordBatch:
@@ -62,8 +64,17 @@ def typed(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     if kind == pa.string():
         return texts
     if pa.types.is_timestamp(kind):
-        return pc.cast(arrow_int(texts, pa.int64()).cast(_MILLIS), kind, safe=False)
+        return pc.cast(_of_the_calendar(arrow_int(texts, pa.int64())).cast(_MILLIS), kind, safe=False)
     return arrow_int(texts, kind)
+
+
+def _of_the_calendar(millis: pa.Array) -> pa.Array:
+    """Times; null where they are further away than a calendar goes."""
+    bounds = pc.min_max(millis).as_py()
+    if bounds["min"] is None or (bounds["min"] >= _FIRST_MS and bounds["max"] <= _LAST_MS):
+        return millis
+    inside = pc.and_(pc.greater_equal(millis, _FIRST_MS), pc.less_equal(millis, _LAST_MS))
+    return pc.if_else(inside, millis, pa.scalar(None, millis.type))
 
 
 def constant(text: str, count: int) -> pa.Array:

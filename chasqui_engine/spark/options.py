@@ -39,6 +39,10 @@ _TAKEN: dict[Use, tuple[str, ...]] = {
     "writeStream": (*_WHERE, *_WRITE, *_CHECKPOINT),
 }
 """What each way to use the format takes."""
+_NO_TABLE = (
+    "A table cannot stand for a queue, as Spark does not hand on what CREATE TABLE says; "
+    "CREATE TEMPORARY VIEW … USING chasqui OPTIONS (connId '…', queue '…') can"
+)
 _DEFAULTS = ProducerConfig()
 
 
@@ -124,6 +128,8 @@ def write_options(given: Mapping[str, str], use: Use = "write") -> WriteOptions:
 
 def _lowered(given: Mapping[str, str], use: Use) -> dict[str, str]:
     options = {key.lower(): value for key, value in given.items()}
+    if not options or any(key.startswith("option.") for key in options):
+        raise ConfigError(f"format('chasqui') needs .option('queue', …). {_NO_TABLE}")
     if "path" in options:
         raise ConfigError(f"a queue has no path, got {options['path']!r}: name it with .option('queue', …)")
     taken = {name.lower() for name in _TAKEN[use]}

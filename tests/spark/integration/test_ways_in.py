@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import TYPE_CHECKING
 
 import pytest
@@ -60,3 +61,20 @@ def test_a_connection_of_airflows(spark: SparkSession, client: redis.Redis, queu
     assert [row.payload_json for row in read.collect()] == ["1"]
     with pytest.raises(Exception, match="url or connId, not both"):
         spark.read.format("chasqui").options(connId=CONN_ID, url="redis://h", queue=queue_name).load().collect()
+
+
+@pytest.mark.slow
+def test_sql_reads_a_queue_by_a_view_and_says_that_a_table_cannot(q: Queues, client: redis.Redis) -> None:
+    client.xadd(q.key("events"), {"e": "active", "id": "j1", "ts": 1})
+    view = f"view_{uuid.uuid4().hex}"
+    q.spark.sql(f"CREATE TEMPORARY VIEW {view} USING chasqui OPTIONS (connId '{CONN_ID}', queue '{q.queue}')")
+    assert [row.job_id for row in q.spark.sql(f"SELECT job_id FROM {view}").collect()] == ["j1"]
+    table = f"table_{uuid.uuid4().hex}"
+    options = f"USING chasqui OPTIONS (connId '{CONN_ID}', queue '{q.queue}')"
+    with pytest.raises(Exception, match="A table cannot stand for a queue"):
+        q.spark.sql(f"CREATE TABLE {table} {options}")
+    q.spark.sql(f"CREATE TABLE {table} (name string, payload string) {options}")
+    for statement in (f"SELECT * FROM {table}", f"INSERT INTO {table} VALUES ('n', '1')"):
+        with pytest.raises(Exception, match="A table cannot stand for a queue"):
+            q.spark.sql(statement).collect()
+    q.spark.sql(f"DROP TABLE {table}")

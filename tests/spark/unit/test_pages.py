@@ -146,6 +146,21 @@ def test_columns_have_their_types_and_nulls() -> None:
     assert rows[1]["reason"] == "�"
 
 
+def test_a_time_that_no_calendar_has_is_null() -> None:
+    times = (b"0", b"253402300799999", b"253402300800000", b"9223372036854775807", b"-9223372036854775808", b"-1")
+    entries = [(b"%d-0" % n, [(b"ts", ts)]) for n, ts in enumerate(times, 1)]
+    page = take_apart(page_of(entries))
+    assert page is not None
+    assert [row["ts"] is None for row in events_batch(page, "q", SCHEMA).to_pylist()] == [
+        False,
+        False,
+        True,
+        True,
+        True,
+        False,
+    ]
+
+
 def test_only_the_wanted_columns_are_made() -> None:
     page = take_apart(page_of([(b"1-0", [(b"e", b"active"), (b"id", b"j")])]))
     assert page is not None
