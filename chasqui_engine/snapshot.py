@@ -204,7 +204,9 @@ async def _on_the_stream(link: Link, keys: QueueKeys, group: str, job_id: JobId,
     if pending is None:
         return info
     consumer, _idle_ms, deliveries = pending
-    return replace(info, state=JobState.ACTIVE, consumer=consumer, attempt=(info.attempt or 0) + deliveries)
+    # More than one may stand for a run that was counted before it began: then its `active` tells which run it is.
+    attempt = (info.attempt or 0) + 1 if deliveries == 1 else None
+    return replace(info, state=JobState.ACTIVE, consumer=consumer, attempt=attempt)
 
 
 async def _delayed(link: Link, keys: QueueKeys, job_id: JobId, looked_at: int) -> JobInfo | None:
