@@ -33,6 +33,16 @@ def redriven(connection: BulkConnection, keys: QueueKeys, entry_ids: Sequence[st
     return found
 
 
+def taken(connection: BulkConnection, keys: QueueKeys, job_ids: Sequence[str]) -> set[str]:
+    """Those of `job_ids` under which a job was added and cannot be added again yet."""
+    found: set[str] = set()
+    for start in range(0, len(job_ids), _PAGE):
+        page = job_ids[start : start + _PAGE]
+        replies = connection.call_many([("EXISTS", keys.taken(job_id)) for job_id in page])
+        found.update(job_id for job_id, reply in zip(page, replies, strict=True) if reply == 1)
+    return found
+
+
 def all_redriven(connection: BulkConnection, keys: QueueKeys) -> set[str]:
     """All that are marked."""
     found: set[str] = set()

@@ -6,23 +6,30 @@ dead letter stays where it is; that it was re-driven is kept beside it, and `sti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from chasqui_engine._redis import bulk_marks
 from chasqui_engine.codec import decode_payload, encode_payload
+from chasqui_engine.errors import ConfigError
+from chasqui_engine.names import MAX_JOB_ID_BYTES
 from chasqui_engine.spark.connections import connection_url
 from chasqui_engine.spark.fetch import Place
+from chasqui_engine.spark.schemas import COLUMNS
 
 Repair = Callable[[Any], Any]
 """Given a payload, returns the one to run with."""
 
-_COLUMNS = "entry_id string, name string, payload binary, id string, attempts int"
+_RETRY = {name: kind for name, kind in COLUMNS["dead"].items() if name.startswith("backoff_")}
+_JOBS = {"entry_id": "string", "name": "string", "payload": "binary", "id": "string", "attempts": "int", **_RETRY}
+_TAKEN_S = 30 * 86_400
+"""How long the id of a re-driven job stays taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +38,7 @@ class Redriven:
 
     selected: int
     redriven: int
-    """Selected, and not re-driven before."""
+    """Jobs that were added: selected, and not re-driven before."""
 
 
 def redrive(
@@ -44,50 +51,88 @@ def redrive(
     target: str | None = None,
 ) -> Redriven:
     """Makes jobs of dead letters: those that a SQL condition on `dead` picks, or a frame with their `entry_id`."""
-    reach = dict(options or {})
+    reach = _reach(options)
     place = Place(url=connection_url(reach), queue=queue)
-    dead = spark.read.format("chasqui").options(**reach, queue=queue, entity="dead").load()
-    chosen = (
-        dead.where(where) if isinstance(where, str) else dead.join(where.select("entry_id"), "entry_id", "left_semi")
-    )
-    chosen = chosen.where("job_id is not null")
-    # A dead letter's own name makes the id: the same one re-driven again is the same job.
-    new_id = F.concat_ws("~", "job_id", "entry_id")
-    rows = chosen.select("entry_id", "name", "payload", new_id.alias("id"), F.col("max_attempts").alias("attempts"))
-    jobs = rows.mapInArrow(_repairing(repair), _COLUMNS).persist()
+    goal = Place(url=place.url, queue=target or queue)
+    jobs = _jobs(_chosen(_dead(spark, queue, reach), where), repair).persist()
     try:
-        ids = [row.entry_id for row in jobs.select("entry_id").collect()]
-        with place.connect() as connection:
-            done = bulk_marks.redriven(connection, place.keys, ids)
-        fresh = [entry_id for entry_id in ids if entry_id not in done]
+        found = {row.entry_id: row.id for row in jobs.select("entry_id", "id").collect()}
+        with place.connect() as connection, goal.connect() as there:
+            done = bulk_marks.redriven(connection, place.keys, list(found))
+            fresh = [entry_id for entry_id in found if entry_id not in done]
+            # Where the marks are lost, the ids still tell.
+            known = bulk_marks.taken(there, goal.keys, [found[entry_id] for entry_id in fresh])
         if fresh:
-            wanted = jobs.where(F.col("entry_id").isin(*fresh)) if len(fresh) < len(ids) else jobs
-            writer = wanted.drop("entry_id").write.format("chasqui").options(**reach, queue=target or queue)
-            writer.option("dedupTtlSeconds", str(30 * 86_400)).mode("append").save()
+            wanted = jobs.join(_ids(spark, fresh), "entry_id", "left_semi") if done else jobs
+            writer = wanted.drop("entry_id").write.format("chasqui").options(**reach, queue=goal.queue)
+            writer.option("dedupTtlSeconds", str(_TAKEN_S)).mode("append").save()
             with place.connect() as connection:
                 bulk_marks.mark_redriven(connection, place.keys, fresh)
     finally:
         jobs.unpersist()
-    return Redriven(selected=len(ids), redriven=len(fresh))
+    return Redriven(selected=len(found), redriven=len(fresh) - len(known))
 
 
 def still_dead(spark: SparkSession, queue: str, options: Mapping[str, str] | None = None) -> DataFrame:
     """Dead letters that were not re-driven."""
-    reach = dict(options or {})
+    reach = _reach(options)
     place = Place(url=connection_url(reach), queue=queue)
-    dead = spark.read.format("chasqui").options(**reach, queue=queue, entity="dead").load()
     with place.connect() as connection:
         done = sorted(bulk_marks.all_redriven(connection, place.keys))
-    marked = spark.createDataFrame([(entry_id,) for entry_id in done], "entry_id string")
-    return dead.join(marked, "entry_id", "left_anti")
+    return _dead(spark, queue, reach).join(_ids(spark, done), "entry_id", "left_anti")
 
 
-def _repairing(repair: Repair | None) -> Callable[[Any], Any]:
-    def work(batches: Any) -> Any:
+def _reach(options: Mapping[str, str] | None) -> dict[str, str]:
+    reach = dict(options or {})
+    for name in reach:
+        if name.lower() in ("queue", "entity"):
+            raise ConfigError(f"options must not have {name!r}: the queue is an argument of its own, target another")
+    return reach
+
+
+def _dead(spark: SparkSession, queue: str, reach: Mapping[str, str]) -> DataFrame:
+    return spark.read.format("chasqui").options(**reach, queue=queue, entity="dead").load()
+
+
+def _ids(spark: SparkSession, entry_ids: Sequence[str]) -> DataFrame:
+    return spark.createDataFrame([(entry_id,) for entry_id in entry_ids], "entry_id string")
+
+
+def _chosen(dead: DataFrame, where: str | DataFrame) -> DataFrame:
+    readable = dead.where("job_id is not null")
+    if isinstance(where, DataFrame):
+        if "entry_id" not in where.columns:
+            raise ConfigError(f"where must have a column entry_id, it has {', '.join(where.columns)}")
+        return readable.join(where.select("entry_id"), "entry_id", "left_semi")
+    try:
+        return readable.where(where)
+    except AnalysisException as err:
+        why = str(err).strip().partition("\n")[0].rstrip(";. ")
+        raise ConfigError(
+            f"the condition {where!r} is not SQL on a dead letter: {why}. Its columns are {', '.join(COLUMNS['dead'])}"
+        ) from err
+
+
+def _jobs(chosen: DataFrame, repair: Repair | None) -> DataFrame:
+    """Dead letters as a write takes jobs, with the retries of their own that they had."""
+    attempts = F.col("max_attempts").alias("attempts")
+    rows = chosen.select("entry_id", "name", "payload", _new_id().alias("id"), attempts, *_RETRY)
+    if repair is None:
+        return rows
+    return rows.mapInArrow(_repairing(repair), ", ".join(f"{name} {kind}" for name, kind in _JOBS.items()))
+
+
+def _new_id() -> Column:
+    """A dead letter's own name makes the id: the same one re-driven again is the same job. Where that gets too long,
+    a digest stands for the job's id."""
+    plain = F.concat_ws("~", "job_id", "entry_id")
+    short = F.concat_ws("~", F.sha2("job_id", 256), "entry_id")
+    return F.when(F.octet_length(plain) <= MAX_JOB_ID_BYTES, plain).otherwise(short)
+
+
+def _repairing(repair: Repair) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            if repair is None:
-                yield batch
-                continue
             payloads = [encode_payload(repair(decode_payload(value))) for value in batch.column("payload").to_pylist()]
             place = batch.schema.get_field_index("payload")
             yield batch.set_column(place, "payload", pa.array(payloads, batch.schema.field("payload").type))

@@ -7,14 +7,23 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from chasqui_engine.backoff import BackoffSpec
 from chasqui_engine.codec import encode_envelope, encode_payload
+from chasqui_engine.errors import ConfigError
+from chasqui_engine.job import JobRetryOverride
 from chasqui_engine.spark.pipeline.redrive import Redriven, redrive, still_dead
+from chasqui_engine.spark.schemas import COLUMNS
 from tests.spark.integration.test_batch_write import payloads
 
 if TYPE_CHECKING:
     import redis
 
     from tests.spark.integration.conftest import Queues
+
+
+def bury(client: redis.Redis, q: Queues, job_id: str, payload: Any = None, retry: Any = None, **fields: Any) -> None:
+    envelope = encode_envelope(job_id, encode_payload(payload), 1, 3, retry)
+    client.xadd(q.key("dlq"), {"d": envelope, "n": "send", "source_id": "1-0", "reason": "unrecoverable", **fields})
 
 
 def mend(payload: Any) -> Any:
@@ -24,9 +33,7 @@ def mend(payload: Any) -> Any:
 @pytest.mark.slow
 def test_dead_letters_are_redriven_once(q: Queues, client: redis.Redis) -> None:
     for n in range(6):
-        envelope = encode_envelope(f"j{n}", encode_payload({"n": n}), 1, 3)
-        reason = "retries_exhausted" if n % 2 else "unrecoverable"
-        client.xadd(q.key("dlq"), {"d": envelope, "n": "send", "source_id": "1-0", "reason": reason})
+        bury(client, q, f"j{n}", {"n": n}, reason="retries_exhausted" if n % 2 else "unrecoverable")
     client.xadd(q.key("dlq"), {"d": b"broken", "source_id": "1-0", "reason": "retries_exhausted"})
     options = {"url": q.url}
     chosen = "reason = 'retries_exhausted' and get_json_object(payload_json, '$.n') > 1"
@@ -35,7 +42,7 @@ def test_dead_letters_are_redriven_once(q: Queues, client: redis.Redis) -> None:
     assert redrive(q.spark, q.queue, where=chosen, repair=mend, options=options) == Redriven(2, 0)
     # Even if the marks are lost, the jobs' ids keep them from coming twice.
     client.delete(q.key("redriven"))
-    redrive(q.spark, q.queue, where=chosen, repair=mend, options=options)
+    assert redrive(q.spark, q.queue, where=chosen, repair=mend, options=options) == Redriven(2, 0)
     assert client.xlen(q.key("stream")) == 2
     left = {row.job_id for row in still_dead(q.spark, q.queue, options).collect()}
     assert left == {"j0", "j1", "j2", "j4", None}
@@ -43,3 +50,47 @@ def test_dead_letters_are_redriven_once(q: Queues, client: redis.Redis) -> None:
     first = q.read("jobs").orderBy("entry_id").first()
     assert first.job_id.startswith("j3~")
     assert first.attempt == 0
+
+
+def test_a_job_keeps_its_own_retries_and_an_id_that_fits(q: Queues, client: redis.Redis) -> None:
+    backoff = BackoffSpec(kind="exponential", delay_ms=123, max_delay_ms=4000, multiplier=3.0, jitter_ms=7)
+    bury(client, q, "own", 1, JobRetryOverride(7, backoff))
+    bury(client, q, "L" * 1015, 2, JobRetryOverride(None, backoff))
+    bury(client, q, "á" * 500, 3)
+    before = {row.payload_json: row for row in q.read("dead").collect()}
+    assert redrive(q.spark, q.queue, where="true", options={"url": q.url}) == Redriven(3, 3)
+    after = {row.payload_json: row for row in q.read("jobs").collect()}
+    retry = [name for name in COLUMNS["jobs"] if name.startswith("backoff_") or name == "max_attempts"]
+    for payload, dead in before.items():
+        assert {name: after[payload][name] for name in retry} == {name: dead[name] for name in retry}
+    assert after["1"].job_id == f"own~{before['1'].entry_id}"
+    assert len(after["2"].job_id) < 100
+    assert after["2"].job_id.endswith(f"~{before['2'].entry_id}")
+    assert redrive(q.spark, q.queue, where="true", options={"url": q.url}) == Redriven(3, 0)
+
+
+def test_what_cannot_be_redriven_is_told_in_a_sentence(q: Queues, client: redis.Redis) -> None:
+    options = {"url": q.url}
+    bury(client, q, "j")
+    for where in ("nope = 1", "name = ", "name"):
+        with pytest.raises(ConfigError, match="is not SQL on a dead letter") as told:
+            redrive(q.spark, q.queue, where=where, options=options)
+        assert "\n" not in str(told.value)
+    with pytest.raises(ConfigError, match="must have a column entry_id, it has id"):
+        redrive(q.spark, q.queue, where=q.spark.range(1), options=options)
+    with pytest.raises(ConfigError, match="options must not have 'queue'"):
+        redrive(q.spark, q.queue, where="true", options={**options, "queue": "x"})
+    assert not client.exists(q.key("stream"))
+
+
+@pytest.mark.slow
+def test_thousands_of_dead_letters_besides_one_that_was_redriven(q: Queues, client: redis.Redis) -> None:
+    pipe = client.pipeline(transaction=False)
+    for n in range(20_001):
+        envelope = encode_envelope(f"j{n}", encode_payload(n), 1, 3)
+        pipe.xadd(q.key("dlq"), {"d": envelope, "n": "send", "source_id": "1-0", "reason": "unrecoverable"})
+    pipe.execute()
+    options = {"url": q.url}
+    assert redrive(q.spark, q.queue, where="job_id = 'j0'", options=options) == Redriven(1, 1)
+    assert redrive(q.spark, q.queue, where="true", options=options) == Redriven(20_001, 20_000)
+    assert client.xlen(q.key("stream")) == 20_001
