@@ -8,10 +8,10 @@ import re
 import sys
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any
 
 from pyspark.errors import PySparkException
+from pyspark.logger import PySparkLogger
 
 from chasqui_engine.errors import ChasquiError, ConfigError, RedisError
 from chasqui_engine.spark.connections import connection_url
@@ -53,24 +53,27 @@ def _run(args: argparse.Namespace) -> int:
         sys.stderr.write(f"[{time.monotonic() - started:7.1f} s] {text}\n")
         sys.stderr.flush()
 
+    if not args.debug:  # Spark logs a wrong condition, in pages, besides raising it
+        PySparkLogger.getLogger("SQLQueryContextLogger").setLevel("CRITICAL")
     config = _config(args)
-    _check(config)
+    _check(config, reads="bronze" in args.steps or args.continuous or args.redrive is not None)
     spark = session(args.master)
     try:
         if args.redrive is not None:
             return _redrive(spark, config, args, say)
         pipeline = Pipeline(spark, config, say)
+        pipeline.store.check_writable()
         if args.continuous:
             pipeline.bronze(continuous=True)
             return 0
         summary = pipeline.run(tuple(args.steps))
-        pipeline.tidy(datetime.now(UTC).date().isoformat())
+        pipeline.tidy()
         if summary is None:
             return 0
         say(f"report  {pipeline.store.path('report', 'index.html')}")
         if args.json:
             _answer(summary)
-        return BREACHED if args.fail_on_breach and summary["breaches"] else 0
+        return BREACHED if args.fail_on_breach and summary["new_breaches"] else 0
     finally:
         spark.stop()
 
@@ -84,9 +87,11 @@ def _redrive(spark: Any, config: PipelineConfig, args: argparse.Namespace, say: 
     return 0
 
 
-def _check(config: PipelineConfig) -> None:
+def _check(config: PipelineConfig, *, reads: bool) -> None:
     """What can be wrong is told before Spark is started, which takes a while."""
     config.slos()
+    if not reads:  # the steps after bronze know files only
+        return
     url = connection_url(config.source_options)
     for queue in config.queues:
         with Place(url=url, queue=queue).connect() as connection:
@@ -128,10 +133,19 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--slo", help="YAML file with what was promised")
     parser.add_argument("--steps", nargs="+", choices=STEPS, default=list(STEPS), help="only these steps")
     parser.add_argument("--continuous", action="store_true", help="keep bronze running until stopped")
-    parser.add_argument("--skip-lost", action="store_true", help="go on when events were trimmed before they were read")
+    parser.add_argument(
+        "--skip-lost",
+        action=argparse.BooleanOptionalAction,
+        default=False,
+        help="go on when events were trimmed before they were read",
+    )
     parser.add_argument("--keep-days", type=int, help="days of bronze to keep (default: all)")
     parser.add_argument("--gold-format", choices=("parquet", "delta"), default="parquet")
-    parser.add_argument("--fail-on-breach", action="store_true", help="exit with 3 when a promise was not kept")
+    parser.add_argument(
+        "--fail-on-breach",
+        action="store_true",
+        help="exit with 3 when a promise was broken that no report told of before",
+    )
     parser.add_argument("--redrive", metavar="SQL", help="make jobs of the dead letters that match a SQL condition")
     parser.add_argument("--json", action="store_true", help="print the summary as JSON")
     parser.add_argument("--debug", action="store_true", help="show tracebacks")

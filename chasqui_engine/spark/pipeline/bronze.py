@@ -16,6 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from chasqui_engine.spark.pipeline.config import PipelineConfig
 from chasqui_engine.spark.pipeline.store import Store
+from chasqui_engine.spark.pipeline.times import day_of
 from chasqui_engine.spark.schemas import ddl
 
 _PARTITIONS = "day string, batch string"
@@ -54,7 +55,7 @@ def write_batch(store: Store, queue: str, entity: str, batch: DataFrame, number:
     when = F.col("ts") if entity == "events" else F.col("died_at")
     ms = F.split_part("entry_id", F.lit("-"), F.lit(1)).cast("bigint")
     known = F.coalesce(when, F.timestamp_millis(ms))
-    frame = batch.drop("queue").withColumn("day", F.date_format(known, "yyyy-MM-dd"))
+    frame = batch.drop("queue").withColumn("day", day_of(known))
     if entity == "events":
         frame = frame.withColumn("ts", known)
     frame = frame.withColumn("batch", F.lit(batch_name(number))).persist()
@@ -94,7 +95,7 @@ def compact(spark: SparkSession, store: Store, entity: str, queue: str, *, proce
     columns = ddl(entity).replace("`queue` string, ", "", 1)
     for day in store.folders("bronze", entity, folder_of(queue)):
         names = store.folders("bronze", entity, folder_of(queue), day)
-        old = [name for name in names if name <= f"batch={batch_name(max(processed, 0))}"]
+        old = _up_to(processed, names)
         if len(old) <= after:
             continue
         base = ("bronze", entity, folder_of(queue), day)
@@ -115,10 +116,23 @@ def compact(spark: SparkSession, store: Store, entity: str, queue: str, *, proce
     return done
 
 
-def forget(store: Store, entity: str, queue: str, today: str, keep_days: int) -> int:
-    """Removes the days before the last `keep_days`. Silver and gold keep what they made of them."""
+def forget(store: Store, entity: str, queue: str, today: str, keep_days: int, *, processed: int) -> int:
+    """Removes the days before the last `keep_days`, as far as they were processed. Silver and gold keep what they made
+    of them."""
     oldest = (date.fromisoformat(today) - timedelta(days=keep_days - 1)).isoformat()
-    gone = [name for name in store.folders("bronze", entity, folder_of(queue)) if name < f"day={oldest}"]
-    for name in gone:
-        store.remove("bronze", entity, folder_of(queue), name)
-    return len(gone)
+    base = ("bronze", entity, folder_of(queue))
+    gone = 0
+    for day in [name for name in store.folders(*base) if name < f"day={oldest}"]:
+        batches = store.folders(*base, day)
+        old = _up_to(processed, batches)
+        if len(old) == len(batches):
+            store.remove(*base, day)
+            gone += 1
+            continue
+        for name in old:
+            store.remove(*base, day, name)
+    return gone
+
+
+def _up_to(processed: int, batches: list[str]) -> list[str]:
+    return [name for name in batches if processed >= 0 and name <= f"batch={batch_name(processed)}"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 
 from chasqui_engine.errors import ConfigError
@@ -18,7 +18,8 @@ class PipelineConfig:
 
     queues: tuple[str, ...]
     out: str
-    url: str | None = None
+    url: str | None = field(default=None, repr=False)
+    """It may hold a password, and shows nowhere."""
     conn_id: str | None = None
     window_s: int = 300
     """The length of gold's windows."""
@@ -29,7 +30,7 @@ class PipelineConfig:
     """Events in one micro-batch of bronze: bounds the memory."""
     fail_on_data_loss: bool = True
     keep_days: int | None = None
-    """Days of bronze and silver that are kept; None keeps all. Gold is kept."""
+    """Days of bronze that are kept, the present one among them; None keeps all. Silver and gold are kept."""
     compact_after: int = 20
     """Batches of one day after which bronze puts them into one."""
     gold_format: str = "parquet"
@@ -39,6 +40,12 @@ class PipelineConfig:
             raise ConfigError("the pipeline needs at least one queue")
         for queue in self.queues:
             check_queue_name(queue, "queue")
+        if self.url is not None and self.conn_id is not None:
+            raise ConfigError("pass url or conn_id, not both")
+        for name in ("keep_days", "compact_after", "max_rows_per_batch"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ConfigError(f"{name} must be at least 1, got {value}")
         if self.window_s < 1 or 86_400 % self.window_s:
             raise ConfigError(f"window must divide a day, got {self.window_s} s")
         if not self.entities or not set(self.entities) <= set(ENTITIES):
@@ -64,3 +71,5 @@ class PipelineConfig:
                 return parse(file.read())
         except OSError as err:
             raise ConfigError(f"the SLO file {self.slo_file!r} cannot be read: {err.strerror}") from err
+        except UnicodeDecodeError as err:
+            raise ConfigError(f"the SLO file {self.slo_file!r} must be UTF-8: {err.reason} at {err.start}") from err

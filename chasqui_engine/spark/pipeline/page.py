@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from html import escape
 from typing import Any
 
-from chasqui_engine.spark.pipeline.charts import Series, bar_chart, line_chart
+from chasqui_engine.spark.pipeline.charts import Axis, Series, bar_chart, line_chart
 from chasqui_engine.spark.pipeline.style import STYLE
 
 Column = tuple[str, Callable[[dict[str, Any]], str]]
@@ -15,18 +16,18 @@ Column = tuple[str, Callable[[dict[str, Any]], str]]
 def page(summary: dict[str, Any]) -> str:
     """The whole page."""
     queues = summary["queues"]
-    moment = _moment if summary["window_s"] % 60 == 0 else _exact_moment
-    body = "".join(_queue(name, queue, moment) for name, queue in queues.items())
+    window_s = summary["window_s"]
+    moment = _moment if window_s % 60 == 0 else _exact_moment
+    body = "".join(_queue(name, queue, window_s, moment) for name, queue in queues.items())
     if not queues:
         body = '<p class="empty">No events yet. Run some jobs, then run the pipeline again.</p>'
     spans = [window["window_start"] for queue in queues.values() for window in queue["windows"]]
     span = _span(min(spans), max(spans), moment) if spans else "nothing so far"
-    verdict = _verdict(summary["slos"], summary["breaches"])
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1"><title>Chasqui report</title>'
         f"<style>{STYLE}</style></head><body><header><h1>Chasqui report</h1><p>{span}, in windows of "
-        f"{_length(summary['window_s'])}</p>{verdict}</header><main>{body}</main>"
+        f"{_length(window_s)}</p>{_verdict(summary)}</header><main>{body}{_promises(summary['slos'])}</main>"
         "<footer>Latency: from ready to started. Handler: the time the handler took. When an immediate job with an id "
         "of the caller's own was added is not known, so its latency is not counted. Backlog counts jobs that have been "
         "heard of.</footer></body></html>"
@@ -39,19 +40,52 @@ def _span(first: str, last: str, moment: Callable[[str], str]) -> str:
     return f"{first[:10]} {moment(first)[6:]} to {day}{moment(last)[6:]} UTC"
 
 
-def _verdict(slos: int, breaches: int) -> str:
+def _verdict(summary: dict[str, Any]) -> str:
+    """Of all promises. Green is for those that were judged, every one."""
+    slos, breaches, new = summary["slos"], summary["breaches"], summary["new_breaches"]
     if not slos:
         return '<p class="badge">no SLO was given</p>'
     if breaches:
-        return f'<p class="badge bad">{breaches:,} SLO {"breach" if breaches == 1 else "breaches"}</p>'
+        told = f", {new:,} of them new" if new else ""
+        return f'<p class="badge bad">{breaches:,} SLO {"breach" if breaches == 1 else "breaches"}{told}</p>'
+    unjudged = sum(not slo["judged"] for slo in slos)
+    if unjudged:
+        return f'<p class="badge warn">{unjudged:,} of {len(slos):,} SLOs could not be judged</p>'
     return '<p class="badge good">every SLO kept</p>'
 
 
-def _queue(name: str, queue: dict[str, Any], moment: Callable[[str], str]) -> str:
-    windows = queue["windows"]
+def _promises(slos: Sequence[dict[str, Any]]) -> str:
+    colours = {"kept": "good", "broken": "bad"}
+    columns: list[Column] = [
+        ("queue", lambda row: escape(row["queue"])),
+        ("name", lambda row: escape(row["name"] or "whole queue")),
+        ("metric", lambda row: escape(row["metric"])),
+        ("promised", lambda row: _measure(row["limit"])),
+        ("windows judged", lambda row: _count(row["judged"])),
+        ("broken", lambda row: _count(row["broken"])),
+        ("verdict", lambda row: f"<b class='{colours.get(row['verdict'], 'warn')}'>{row['verdict']}</b>"),
+    ]
+    return f"<section><div class='tables'>{_table('SLOs', slos, columns, wide=True)}</div></section>" if slos else ""
+
+
+def _queue(name: str, queue: dict[str, Any], window_s: int, moment: Callable[[str], str]) -> str:
+    plots = _plots(queue["windows"], window_s, moment)
+    return (
+        f"<section><h2>{escape(name)}</h2>{_tiles(queue)}<div class='plots'>{plots}</div>"
+        f"<div class='tables'>{_tables(queue, moment)}</div></section>"
+    )
+
+
+def _axis(windows: Sequence[dict[str, Any]], window_s: int, moment: Callable[[str], str]) -> Axis:
     labels = [moment(window["window_start"]) for window in windows]
     if len({label[:5] for label in labels}) == 1:  # the day need not be said
         labels = [label[6:] for label in labels]
+    starts = [int(datetime.fromisoformat(window["window_start"]).timestamp()) for window in windows]
+    return Axis(starts, window_s, labels)
+
+
+def _plots(windows: Sequence[dict[str, Any]], window_s: int, moment: Callable[[str], str]) -> str:
+    axis = _axis(windows, window_s, moment)
 
     def values(column: str) -> list[float | None]:
         return [window[column] for window in windows]
@@ -70,17 +104,13 @@ def _queue(name: str, queue: dict[str, Any], moment: Callable[[str], str]) -> st
     ]
     jobs = [Series("arrived", "c1", values("arrived")), Series("departed", "good", values("departed"))]
     backlog = [Series("backlog", "c2", values("backlog"))]
-    plots = (
-        _figure("Finished attempts per window", bar_chart(labels, flow, "attempts"), flow)
-        + _figure("Queue latency, ms", line_chart(labels, latency, "ms"), latency)
-        + _figure("Handler time, ms", line_chart(labels, handler, "ms"), handler)
-        + _figure("Failures, retries, deaths, % of attempts", line_chart(labels, rates, "%"), rates)
-        + _figure("Jobs that came and went per window", line_chart(labels, jobs, "jobs"), jobs)
-        + _figure("Backlog, jobs", line_chart(labels, backlog, "jobs"), [])
-    )
     return (
-        f"<section><h2>{escape(name)}</h2>{_tiles(queue)}<div class='plots'>{plots}</div>"
-        f"<div class='tables'>{_tables(queue, moment)}</div></section>"
+        _figure("Finished attempts per window", bar_chart(axis, flow, "attempts"), flow)
+        + _figure("Queue latency, ms", line_chart(axis, latency, "ms"), latency)
+        + _figure("Handler time, ms", line_chart(axis, handler, "ms"), handler)
+        + _figure("Failures, retries, deaths, % of attempts", line_chart(axis, rates, "%"), rates)
+        + _figure("Jobs that came and went per window", line_chart(axis, jobs, "jobs"), jobs)
+        + _figure("Backlog, jobs", line_chart(axis, backlog, "jobs"), [])
     )
 
 
@@ -142,7 +172,7 @@ def _tables(queue: dict[str, Any], moment: Callable[[str], str]) -> str:
             ("name", lambda row: escape(row["name"] or "whole queue")),
             ("metric", lambda row: escape(row["metric"])),
             ("promised", lambda row: _measure(row["limit"])),
-            ("was", lambda row: f"<b class='bad'>{_measure(row['value'])}</b>"),
+            ("was", lambda row: f"<b class='bad'>{_measure(row['value'])}</b>{' new' if row['new'] else ''}"),
         ],
         wide=True,
     )

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import Any
 
 from pyspark.errors import StreamingQueryException
@@ -12,8 +17,10 @@ from chasqui_engine.spark.pipeline import bronze, delta, gold, report, silver
 from chasqui_engine.spark.pipeline.bronze import Say
 from chasqui_engine.spark.pipeline.config import PipelineConfig
 from chasqui_engine.spark.pipeline.store import Store
+from chasqui_engine.spark.stream_reader import DataLossError
 
 _TRIES = 6
+_LOST = re.compile(r"DataLossError: (?:\[CMQ-\d+\] )?(.+)")
 _TOO_SLOW = "Python worker failed to connect back"
 STEPS = ("bronze", "silver", "gold", "report")
 
@@ -22,29 +29,41 @@ def _quiet(text: str) -> None:
     """Says nothing."""
 
 
+@contextmanager
+def _losses_told() -> Iterator[None]:
+    """What to do about lost events is told as this pipeline's users can do it."""
+    try:
+        yield
+    except StreamingQueryException as err:
+        told = _LOST.findall(str(err))
+        if not told:
+            raise
+        raise DataLossError(
+            f"{told[-1]}. For the pipeline that is --skip-lost (in the DAGs skip_lost, in a program "
+            "fail_on_data_loss=False), once; what is lost stays unknown"
+        ) from err
+
+
 class Pipeline:
     """One pipeline: events of some queues in, a folder with answers out."""
 
-    def __init__(self, spark: SparkSession, config: PipelineConfig, say: Say = _quiet) -> None:
+    def __init__(
+        self, spark: SparkSession, config: PipelineConfig, say: Say = _quiet, *, now: Callable[[], float] = time.time
+    ) -> None:
         self.spark = spark
         self.config = config
         self.store = Store(spark, config.out)
         self.say = say
+        self._now = now
 
     def run(self, steps: tuple[str, ...] = STEPS) -> dict[str, Any] | None:
         """Runs steps; returns the summary if the report is one of them."""
-        # Days are days of UTC, whatever zone the session shows its times in.
-        zone = self.spark.conf.get("spark.sql.session.timeZone")
-        self.spark.conf.set("spark.sql.session.timeZone", "UTC")
-        try:
-            summary = None
-            for step in STEPS:
-                if step in steps:
-                    found = getattr(self, step)()
-                    summary = found if step == "report" else summary
-            return summary
-        finally:
-            self.spark.conf.set("spark.sql.session.timeZone", zone or "UTC")
+        summary = None
+        for step in STEPS:
+            if step in steps:
+                found = getattr(self, step)()
+                summary = found if step == "report" else summary
+        return summary
 
     def bronze(self, *, continuous: bool = False) -> None:
         """Takes events and dead letters over; to the present end, or for ever."""
@@ -57,7 +76,8 @@ class Pipeline:
                 else:
                     self._take_over(queue, entity)
         if continuous:
-            self.spark.streams.awaitAnyTermination()
+            with _losses_told():
+                self.spark.streams.awaitAnyTermination()
 
     def _start(self, queue: str, entity: str, *, continuous: bool) -> StreamingQuery:
         return bronze.start(self.spark, self.store, self.config, queue, entity, continuous=continuous, say=self.say)
@@ -66,7 +86,8 @@ class Pipeline:
         """Spark gives the Python process of a stream ten seconds to start, which a busy machine may not keep."""
         for tries_left in reversed(range(_TRIES)):
             try:
-                self._start(queue, entity, continuous=False).awaitTermination()
+                with _losses_told():
+                    self._start(queue, entity, continuous=False).awaitTermination()
             except StreamingQueryException as err:
                 if not tries_left or _TOO_SLOW not in str(err):
                     raise
@@ -80,7 +101,7 @@ class Pipeline:
 
     def gold(self) -> None:
         """Makes answers of attempts."""
-        gold.update(self.spark, self.store, self.config, self.config.slos(), self.say)
+        gold.update(self.spark, self.store, self.config, self.config.slos(), self._now(), self.say)
         if self.config.gold_format == "delta":
             delta.update(self.spark, self.store, self.say)
 
@@ -88,8 +109,10 @@ class Pipeline:
         """Writes the page and the summary, if there is something new to say."""
         return report.update(self.spark, self.store, self.config, self.say)
 
-    def tidy(self, today: str) -> None:
-        """Puts small files together, and lets days go that are older than `keep_days`."""
+    def tidy(self, today: str | None = None) -> None:
+        """Puts small files together, and lets days go that are older than `keep_days`; but nothing that the steps after
+        bronze have not taken in."""
+        today = today or datetime.fromtimestamp(self._now(), UTC).date().isoformat()
         taken = silver.manifest(self.store)["taken"]
         for queue in self.config.queues:
             for entity in self.config.entities:
@@ -100,6 +123,6 @@ class Pipeline:
                 if done:
                     self.say(f"tidy    {queue} {entity}: {done} days put together")
                 if self.config.keep_days is not None:
-                    gone = bronze.forget(self.store, entity, queue, today, self.config.keep_days)
+                    gone = bronze.forget(self.store, entity, queue, today, self.config.keep_days, processed=whole)
                     if gone:
                         self.say(f"tidy    {queue} {entity}: {gone} days let go")

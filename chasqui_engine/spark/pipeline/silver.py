@@ -1,7 +1,7 @@
 """Silver: attempts, kept by the day on which their job was first heard of.
 
-Every run takes the jobs that new events speak of, builds their rows anew from all their events, and writes the days
-they are in anew. A day's folder is never changed: the manifest says which folder is a day's, and is replaced in one
+Every run takes the jobs that new events speak of, merges what these tell into their rows, and writes the days they
+are in anew. A day's folder is never changed: the manifest says which folder is a day's, and is replaced in one
 step together with the number of the last batch that was taken in. A crash before that leaves a folder nobody knows.
 """
 
@@ -18,6 +18,7 @@ from chasqui_engine.spark.pipeline import attempts, bronze
 from chasqui_engine.spark.pipeline.bronze import Say
 from chasqui_engine.spark.pipeline.config import PipelineConfig
 from chasqui_engine.spark.pipeline.store import Store
+from chasqui_engine.spark.pipeline.times import day_of
 
 _MANIFEST = ("silver", "manifest.json")
 Manifest = dict[str, Any]
@@ -57,21 +58,14 @@ def _take_in(spark: SparkSession, store: Store, held: Manifest, queue: str, take
     new = attempts.about_jobs(bronze.read(spark, store, "events", queue, after=taken, up_to=whole))
     touched = new.select("queue", "job_key").distinct().persist(StorageLevel.DISK_ONLY)
     mine = [name for name in held["days"] if name.rpartition("/")[0] == queue]
-    known = (
-        read(spark, store, held, mine).join(touched, ["queue", "job_key"], "left_semi").persist(StorageLevel.DISK_ONLY)
-    )
-    earliest = new.select("day").union(known.select("day")).agg(F.min("day")).collect()[0][0]
-    if earliest is None:  # nothing about jobs in these batches
-        result = {**held, "version": held["version"] + 1, "taken": {**held["taken"], queue: whole}, "rows": 0}
-        store.write_json(result, *_MANIFEST)
-        return result
-    history = (
-        bronze.read(spark, store, "events", queue, up_to=whole).where(F.col("day") >= earliest).drop("day", "batch")
-    )
-    rebuilt = attempts.build(attempts.about_jobs(history).join(touched, ["queue", "job_key"], "left_semi"))
-    rebuilt = rebuilt.persist(StorageLevel.DISK_ONLY)
+    known = read(spark, store, held, mine).join(touched, ["queue", "job_key"], "left_semi")
+    known = known.persist(StorageLevel.DISK_ONLY)
+    rebuilt = attempts.build(known, new).persist(StorageLevel.DISK_ONLY)
     try:
-        result = _write(spark, store, held, queue, touched, known, rebuilt)
+        if touched.isEmpty():  # nothing about jobs in these batches
+            result = {**held, "version": held["version"] + 1, "rows": 0}
+        else:
+            result = _write(spark, store, held, queue, touched, known, rebuilt)
     finally:
         for frame in (touched, known, rebuilt):
             frame.unpersist()
@@ -120,7 +114,7 @@ def _times() -> list[str]:
 
 
 def _span() -> list[Any]:
-    days = [F.date_format(column, "yyyy-MM-dd") for column in _times()]
+    days = [day_of(column) for column in _times()]
     return [
         F.min(F.least("day", *days)).alias("first"),
         F.max(F.greatest("day", *days)).alias("last"),
@@ -132,8 +126,7 @@ def _days_of(frame: DataFrame) -> DataFrame:
     """The days under which rows are kept (`homes`; how many are new), and those whose answers they are part of."""
     home = F.struct(F.col("day").alias("day"), F.lit(1).alias("home"), F.col("new").alias("new"))
     times = [
-        F.struct(F.date_format(column, "yyyy-MM-dd").alias("day"), F.lit(0).alias("home"), F.lit(0).alias("new"))
-        for column in _times()
+        F.struct(day_of(column).alias("day"), F.lit(0).alias("home"), F.lit(0).alias("new")) for column in _times()
     ]
     each = frame.select(F.explode(F.array(home, *times)).alias("at")).select("at.*").where("day is not null")
     sums = [F.sum("home").alias("homes"), F.sum("new").alias("rebuilt"), F.sum(1 - F.col("home")).alias("answers")]

@@ -1,4 +1,4 @@
-"""What was promised, from a small YAML file, and where it was not kept.
+"""What was promised, from a small YAML file. Pure.
 
 slos:
   - queue: emails              # which queue
@@ -6,28 +6,29 @@ slos:
     latency_p95_ms: 2000       # at most
     handler_p99_ms: 500        # at most
     success_rate: 0.99         # at least
-    min_finished: 20           # windows with fewer finished attempts are not judged
+    backlog: 1000              # at most
+    throughput_per_s: 5        # at least, in every window that is over
+    min_finished: 20           # shares and percentiles of fewer finished attempts are not judged
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812
-
 from chasqui_engine.errors import ConfigError
+from chasqui_engine.names import check_queue_name
 
-_MOST = (
-    *(f"{what}_{label}_ms" for what in ("latency", "handler") for label in ("p50", "p95", "p99")),
-    "failure_rate",
-    "dead_rate",
-    "retry_rate",
-    "backlog",
-)
-_LEAST = ("success_rate", "throughput_per_s")
-_BREACH = "struct<metric:string,limit:double,value:double>"
+_SHARES = ("success_rate", "failure_rate", "dead_rate", "retry_rate")
+_PERCENTILES = tuple(f"{what}_{label}_ms" for what in ("latency", "handler") for label in ("p50", "p95", "p99"))
+LEAST = ("success_rate", "throughput_per_s")
+"""What is promised to be at least so much; the others, at most."""
+NEEDS_FINISHED = (*_SHARES, *_PERCENTILES)
+"""What says nothing where little was finished. A queue that stands still breaks the others."""
+NEEDS_END = ("throughput_per_s",)
+"""What a window that goes on cannot be judged by yet."""
+METRICS = (*NEEDS_FINISHED, "backlog", "throughput_per_s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,11 @@ class Slo:
     name: str | None
     limits: dict[str, float]
     min_finished: int = 1
+
+    @property
+    def waits(self) -> bool:
+        """Whether there is something that an open window cannot be judged by."""
+        return any(metric in self.limits for metric in NEEDS_END)
 
     def to_dict(self) -> dict[str, Any]:
         """As a manifest keeps it."""
@@ -51,39 +57,33 @@ def parse(text: str) -> list[Slo]:
     try:
         content = yaml.safe_load(text) or {}
     except yaml.YAMLError as err:
-        raise ConfigError(f"the SLO file is not YAML: {err}") from err
+        raise ConfigError(f"the SLO file is not YAML: {' '.join(str(err).split())}") from err
     if not isinstance(content, dict) or not isinstance(content.get("slos"), list):
         raise ConfigError("the SLO file needs a list under 'slos'")
-    return [_slo(item) for item in content["slos"]]
+    return [_slo(number, item) for number, item in enumerate(content["slos"], 1)]
 
 
-def _slo(item: Any) -> Slo:
+def _slo(number: int, item: Any) -> Slo:
     if not isinstance(item, dict) or not isinstance(item.get("queue"), str):
-        raise ConfigError(f"an SLO needs a queue, got {item!r}")
-    limits = {key: value for key, value in item.items() if key not in ("queue", "name", "min_finished")}
-    for key, value in limits.items():
-        if key not in _MOST + _LEAST:
-            raise ConfigError(f"an SLO has no metric {key!r}; it has {', '.join(_MOST + _LEAST)}")
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise ConfigError(f"SLO {key} must be a number, got {value!r}")
-    numbers = {key: float(value) for key, value in limits.items()}
-    return Slo(item["queue"], item.get("name"), numbers, int(item.get("min_finished", 1)))
+        raise ConfigError(f"SLO {number} needs a queue, such as 'queue: emails', got {item!r}")
+    which = f"SLO {number} (queue {item['queue']!r})"
+    check_queue_name(item["queue"], f"{which}: queue")
+    name, least = item.get("name"), item.get("min_finished", 1)
+    if name is not None and not isinstance(name, str):
+        raise ConfigError(f"{which}: name must be text, got {name!r}; put it in quotes")
+    if type(least) is not int or least < 1:
+        raise ConfigError(f"{which}: min_finished must be a whole number from 1, got {least!r}")
+    given = {key: value for key, value in item.items() if key not in ("queue", "name", "min_finished")}
+    if not given:
+        raise ConfigError(f"{which} promises nothing; give it one of {', '.join(METRICS)}")
+    return Slo(item["queue"], name, {key: _limit(which, key, value) for key, value in given.items()}, least)
 
 
-def breaches(frame: DataFrame, slos: list[Slo]) -> DataFrame:
-    """Adds `breaches`: the promises that a window did not keep."""
-    found = [_breach(slo, metric, limit) for slo in slos for metric, limit in slo.limits.items()]
-    if not found:
-        return frame.withColumn("breaches", F.from_json(F.lit("[]"), f"array<{_BREACH}>"))
-    return frame.withColumn("breaches", F.filter(F.array(*found), lambda breach: breach.isNotNull()))
-
-
-def _breach(slo: Slo, metric: str, limit: float) -> Column:
-    scope = F.col("scope") == ("queue" if slo.name is None else "name")
-    applies = scope & (F.col("queue") == slo.queue) & (F.col("completed") + F.col("failed") >= slo.min_finished)
-    if slo.name is not None:
-        applies = applies & (F.col("name") == slo.name)
-    value = F.col(metric).cast("double")
-    broken = value > limit if metric in _MOST else value < limit
-    told = F.struct(F.lit(metric).alias("metric"), F.lit(limit).alias("limit"), value.alias("value"))
-    return F.when(applies & broken, told.cast(_BREACH))
+def _limit(which: str, metric: Any, value: Any) -> float:
+    if metric not in METRICS:
+        raise ConfigError(f"{which} has no metric {metric!r}; it may have {', '.join(METRICS)}")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+        raise ConfigError(f"{which}: {metric} must be a number from 0, got {value!r}")
+    if metric in _SHARES and value > 1:
+        raise ConfigError(f"{which}: {metric} is a share, from 0 to 1, got {value!r}; 99 % is 0.99")
+    return float(value)

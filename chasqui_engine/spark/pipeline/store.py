@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
+
+from chasqui_engine.errors import ConfigError
 
 
 class Store:
@@ -47,6 +50,16 @@ class Store:
             stream.close()
         context = self._jvm.org.apache.hadoop.fs.FileContext.getFileContext(final.toUri(), self._conf)
         context.rename(written, final, self._rename_options())
+
+    def check_writable(self) -> None:
+        """Raises `ConfigError` where nothing can be written below the root."""
+        name = "_can_be_written"
+        try:
+            self.write_text("", name)
+            self.remove(name)
+        except Py4JJavaError as err:
+            why = err.java_exception.getMessage() or err.java_exception.toString()
+            raise ConfigError(f"out: nothing can be written to {self.root!r}: {' '.join(why.split())}") from err
 
     def exists(self, *parts: str) -> bool:
         """Whether there is such a file or folder."""

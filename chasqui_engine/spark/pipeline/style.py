@@ -14,6 +14,7 @@ header p{margin:4px 0;color:var(--soft)}
 .badge{display:inline-block;padding:2px 10px;border-radius:12px;border:1px solid currentColor;font-size:13px}
 p.good,.good{color:var(--good)}
 p.bad,.bad{color:var(--bad)}
+p.warn,.warn{color:var(--warn)}
 section{margin:26px 0 40px}
 h2{font-size:19px;margin:0 0 12px;overflow-wrap:anywhere}
 h3{font-size:14px;margin:0 0 8px}

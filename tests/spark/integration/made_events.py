@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from typing import Any
 
@@ -10,6 +11,23 @@ from chasqui_engine.ids import UlidMint
 Event = dict[str, Any]
 START_MS = 1_790_000_000_000
 NAMES = ["send", "resize", None]
+_NUMBERS = itertools.count()
+
+
+def event(kind: str, at: int, job_id: str, name: str | None = "send", **fields: Any) -> Event:
+    """One event, as a queue tells it."""
+    empty: Event = dict.fromkeys(("attempt", "duration_us", "reason", "backoff_ms", "delay_ms"))
+    about = {"event": kind, "ts": at, "job_id": job_id, "name": name}
+    return {**empty, **about, "entry_id": f"{at}-{next(_NUMBERS)}", **fields}
+
+
+def completed(at: int, job_id: str, name: str = "send") -> list[Event]:
+    """A job that took ten milliseconds."""
+    return [event("active", at, job_id, name, attempt=1), done(at + 10, job_id, name)]
+
+
+def done(at: int, job_id: str, name: str = "send", attempt: int = 1) -> Event:
+    return event("completed", at, job_id, name, attempt=attempt, duration_us=10_000)
 
 
 def events_of_jobs(rng: random.Random, jobs: int, span_ms: int = 3 * 86_400_000) -> list[Event]:
@@ -18,8 +36,7 @@ def events_of_jobs(rng: random.Random, jobs: int, span_ms: int = 3 * 86_400_000)
     events: list[Event] = []
 
     def tell(kind: str, at: int, job_id: str, name: str | None, **fields: Any) -> None:
-        event: Event = dict.fromkeys(("attempt", "duration_us", "reason", "backoff_ms", "delay_ms"))
-        events.append({**event, "event": kind, "ts": at, "job_id": job_id, "name": name, **fields})
+        events.append(event(kind, at, job_id, name, **fields))
 
     for number in range(jobs):
         at = START_MS + rng.randrange(span_ms)
@@ -31,9 +48,9 @@ def events_of_jobs(rng: random.Random, jobs: int, span_ms: int = 3 * 86_400_000)
         tell("drained", at, "", None)
         tell("failed", at, "", None, attempt=0, reason="not an envelope")
         tell("dlq", at, "", None, attempt=0, reason="decode_failed")
-    events.sort(key=lambda event: event["ts"])
-    for number, event in enumerate(events):
-        event["entry_id"] = f"{event['ts'] + rng.randrange(3)}-{number}"
+    events.sort(key=lambda told: told["ts"])
+    for number, told in enumerate(events):
+        told["entry_id"] = f"{told['ts'] + rng.randrange(3)}-{number}"
     return events
 
 
@@ -69,10 +86,10 @@ def _life(rng: random.Random, tell: Any, at: int, job_id: str, name: str | None)
 def shuffled_batches(rng: random.Random, events: list[Event], batches: int) -> list[list[Event]]:
     """The events in several batches: some late, some twice."""
     found: list[list[Event]] = [[] for _ in range(batches)]
-    for number, event in enumerate(events):
+    for number, told in enumerate(events):
         at = min(batches - 1, number * batches // len(events))
         late = rng.randrange(at, batches) if rng.random() < 0.2 else at
-        found[late].append(event)
+        found[late].append(told)
         if rng.random() < 0.1:
-            found[rng.randrange(late, batches)].append(event)
+            found[rng.randrange(late, batches)].append(told)
     return found

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
+from chasqui_engine.spark.pipeline import bronze
 from chasqui_engine.spark.pipeline.config import PipelineConfig
 from chasqui_engine.spark.pipeline.run import Pipeline
 from tests.spark.integration.made_events import Event
@@ -22,8 +28,17 @@ WINDOW_S = 3600
 AFTER_BRONZE = ("silver", "gold", "report")
 
 
-def pipeline(spark: SparkSession, folder: Path, queue: str = "q", **settings: Any) -> Pipeline:
-    return Pipeline(spark, PipelineConfig(queues=(queue,), out=f"file://{folder}", window_s=WINDOW_S, **settings))
+def pipeline(
+    spark: SparkSession, folder: Path, queue: str = "q", *, now: Callable[[], float] = time.time, **settings: Any
+) -> Pipeline:
+    config = PipelineConfig(**{"queues": (queue,), "out": f"file://{folder}", "window_s": WINDOW_S, **settings})
+    return Pipeline(spark, config, now=now)
+
+
+def tell(work: Pipeline, batch: int, events: list[Event]) -> None:
+    """Puts events into bronze as one batch."""
+    (queue,) = work.config.queues
+    bronze.write_batch(work.store, queue, "events", frame_of(work.spark, events), batch)
 
 
 def frame_of(spark: SparkSession, events: list[Event]) -> DataFrame:
@@ -32,4 +47,24 @@ def frame_of(spark: SparkSession, events: list[Event]) -> DataFrame:
 
 
 def moment(ms: int | None) -> datetime | None:
-    return None if ms is None else datetime.fromtimestamp(ms / 1000, UTC).replace(tzinfo=None)
+    return None if ms is None else datetime.fromtimestamp(ms / 1000, UTC)
+
+
+def in_utc(collected: datetime | None) -> datetime | None:
+    """Spark gives times in the machine's zone, and does not say so."""
+    return None if collected is None else collected.astimezone(UTC)
+
+
+@contextmanager
+def far_from_utc(spark: SparkSession) -> Iterator[None]:
+    """Machine and session are in another zone, where a day of UTC ends in the evening."""
+    before = spark.conf.get("spark.sql.session.timeZone")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TZ", "America/Lima")
+        time.tzset()
+        spark.conf.set("spark.sql.session.timeZone", "America/Lima")
+        try:
+            yield
+        finally:
+            spark.conf.set("spark.sql.session.timeZone", str(before))
+    time.tzset()

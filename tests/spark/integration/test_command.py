@@ -13,6 +13,7 @@ from chasqui_engine.cli.app import run as chasqui
 from chasqui_engine.codec import encode_envelope, encode_payload
 from chasqui_engine.spark import demo
 from chasqui_engine.spark.pipeline import __main__ as command
+from tests.spark.integration.pipelines import far_from_utc
 from tests.spark.integration.test_batch_read import fill_events
 
 if TYPE_CHECKING:
@@ -60,8 +61,12 @@ def test_a_report_from_the_command_line(
     page = tmp_path / "out" / "report" / "index.html"
     assert str(page) in told.err
     assert page.exists()
-    # A step alone; and with nothing promised any more, gold is made anew without the breach.
-    assert chasqui([*words, "--steps", "gold", "report", "--fail-on-breach"]) == 0
+    # It has been told.
+    assert chasqui([*words, "--slo", str(slo), "--fail-on-breach"]) == 0
+    # With nothing promised any more, gold is made anew without the breach; from files, without a server.
+    words[1] = "redis://127.0.0.1:1"
+    assert chasqui([*words, "--steps", "gold", "report", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["breaches"] == 0
 
 
 def test_what_is_wrong_is_told_before_spark_starts(
@@ -71,13 +76,33 @@ def test_what_is_wrong_is_told_before_spark_starts(
     assert chasqui(["pipeline", "run", "-q", "q", "--url", "redis://u:hunter2@127.0.0.1:1"]) == 4
     assert chasqui(["pipeline", "run", "-q", "q", "--url", q.url, "--slo", f"{tmp_path}/none"]) == 2
     assert chasqui(["pipeline", "run", "-q", "q", "--url", q.url, "--window", "7"]) == 2
+    assert chasqui(["pipeline", "run", "-q", "q", "--url", q.url, "--keep-days", "0"]) == 2
+    assert chasqui(["pipeline", "run", "-q", "q", "--url", q.url, "--conn-id", "chasqui_default"]) == 2
     assert chasqui(["pipeline", "run", "--nonsense"]) == 2
     told = capsys.readouterr().err
-    for sentence in ("cannot reach the server at 127.0.0.1:1", "the SLO file", "window must divide a day", "--queue"):
+    for sentence in (
+        "cannot reach the server at 127.0.0.1:1",
+        "the SLO file",
+        "window must divide a day",
+        "keep_days must be at least 1, got 0",
+        "pass url or conn_id, not both",
+        "--queue",
+    ):
         assert sentence in told
     assert "hunter2" not in told
     assert chasqui(["pipeline", "run", "--help"]) == 0
     assert "--fail-on-breach" in capsys.readouterr().out
+
+
+def test_what_spark_finds_wrong_is_one_line(q: Queues, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--queue", q.queue, "--url", q.url]
+    (tmp_path / "file").touch()
+    assert command.main([*words, "--out", f"{tmp_path}/file/out"]) == 2
+    assert command.main([*words, "--redrive", "nope = 1"]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 2
+    assert f"nothing can be written to '{tmp_path}/file/out'" in lines[0]
+    assert "the condition 'nope = 1' is not SQL on a dead letter" in lines[1]
 
 
 @pytest.mark.slow
@@ -92,6 +117,7 @@ def test_lost_events_are_told_in_a_sentence_and_can_be_passed_over(
     assert command.main(words) == 1
     (sentence,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
     assert "6 entries of the events" in sentence
+    assert "--skip-lost" in sentence
     assert command.main([*words, "--skip-lost"]) == 0
 
 
@@ -109,20 +135,25 @@ def test_dead_letters_are_redriven_from_the_command_line(
 
 @pytest.mark.slow
 def test_bronze_keeps_running_until_it_is_stopped(q: Queues, client: redis.Redis, tmp_path: Path) -> None:
-    fill_events(client, q.key("events"), 10)
+    fill_events(client, q.key("events"), 9)
+    at_two_in_utc = {"e": "active", "id": "j9", "ts": 1_789_956_000_000, "attempt": 1}
+    client.xadd(q.key("events"), at_two_in_utc)
     codes: list[int] = []
     words = ["--queue", q.queue, "--url", q.url, "--out", f"file://{tmp_path}/out", "--continuous"]
     running = threading.Thread(target=lambda: codes.append(command.main(words)))
-    running.start()
-    try:
-        for expected in (10, 25):
-            until(lambda expected=expected: rows_in_bronze(q, tmp_path) == expected)
-            fill_events(client, q.key("events"), 15, start=expected)
-    finally:
-        for query in q.spark.streams.active:
-            query.stop()
-        running.join(60)
+    with far_from_utc(q.spark):
+        running.start()
+        try:
+            for expected in (10, 25):
+                until(lambda expected=expected: rows_in_bronze(q, tmp_path) == expected)
+                fill_events(client, q.key("events"), 15, start=expected)
+        finally:
+            for query in q.spark.streams.active:
+                query.stop()
+            running.join(60)
     assert codes == [0]
+    days = (tmp_path / "out" / "bronze" / "events" / q.queue).glob("day=*")
+    assert {day.name for day in days} == {"day=2023-11-14", "day=2026-09-21"}
 
 
 def rows_in_bronze(q: Queues, folder: Path) -> int:

@@ -5,22 +5,21 @@ from __future__ import annotations
 import hashlib
 import random
 import re
-from datetime import UTC
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from chasqui_engine.spark.pipeline import bronze, gold, silver
+from chasqui_engine.spark.pipeline import gold
 from chasqui_engine.spark.pipeline.config import PipelineConfig
 from chasqui_engine.spark.pipeline.run import Pipeline
 from chasqui_engine.spark.pipeline.store import Store
-from tests.spark.integration import plain_pass
-from tests.spark.integration.made_events import Event, events_of_jobs, shuffled_batches
-from tests.spark.integration.pipelines import AFTER_BRONZE, COLUMNS, WINDOW_S, frame_of, moment, pipeline
+from tests.spark.integration.checks import Reports, check_gold, check_silver
+from tests.spark.integration.made_events import START_MS, Event, events_of_jobs, shuffled_batches
+from tests.spark.integration.pipelines import AFTER_BRONZE, COLUMNS, WINDOW_S, far_from_utc, pipeline, tell
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     import redis
     from pyspark.sql import SparkSession
@@ -28,55 +27,17 @@ if TYPE_CHECKING:
     from tests.spark.integration.conftest import Queues
 
 
-def silver_rows(work: Pipeline) -> dict[tuple[str, int], dict[str, Any]]:
-    frame = silver.read(work.spark, work.store, silver.manifest(work.store))
-    rows = frame.collect()
-    found = {(row.job_key, row.attempt): row.asDict() for row in rows}
-    assert len(found) == len(rows), "one row per job and attempt"
-    return found
+PROMISES: list[dict[str, Any]] = [
+    {"queue": "q", "success_rate": 0.7, "latency_p95_ms": 4000, "backlog": 3, "min_finished": 2},
+    {"queue": "q", "name": "send", "handler_p95_ms": 12_000, "throughput_per_s": 0.0005},
+    {"queue": "q", "name": "nobody", "dead_rate": 0.1},
+]
 
 
-def check_silver(work: Pipeline, events: list[Event]) -> dict[tuple[str, int], Any]:
-    expected = plain_pass.attempts(events)
-    found = silver_rows(work)
-    assert found.keys() == expected.keys()
-    for key, row in expected.items():
-        seen = {
-            "name": found[key]["name"],
-            **{
-                field: found[key][f"{field}_at"]
-                for field in ("enqueued", "ready", "active", "finished", "arrived", "departed")
-            },
-            **{
-                field: found[key][field]
-                for field in ("status", "handler_us", "retried", "reason", "dead_reason", "partial")
-            },
-            "latency_ms": found[key]["queue_latency_ms"],
-        }
-        times = ("enqueued", "ready", "active", "finished", "arrived", "departed")
-        wanted = {field: moment(row[field]) if field in times else row[field] for field in seen}
-        assert seen == wanted, key
-    return expected
-
-
-def check_gold(work: Pipeline, attempts: dict[tuple[str, int], Any]) -> None:
-    expected = plain_pass.windows(attempts, WINDOW_S)
-    rows = gold.read_metrics(work.spark, work.store).where("scope = 'name'").collect()
-    found = {(row.name, row.window_start.replace(tzinfo=UTC)): row for row in rows}
-    assert found.keys() == expected.keys()
-    backlog: dict[str, int] = {}
-    for key in sorted(expected, key=lambda key: key[1]):
-        want, row = expected[key], found[key]
-        assert {count: row[count] for count in plain_pass.COUNTS} == {count: want[count] for count in plain_pass.COUNTS}
-        for label, rank in gold.QUANTILES.items():
-            assert row[f"latency_{label}_ms"] == plain_pass.quantile(want["latencies"], rank)
-            handler = plain_pass.quantile(want["handlers"], rank)
-            assert row[f"handler_{label}_ms"] == (None if handler is None else pytest.approx(handler / 1000))
-        finished = want["completed"] + want["failed"]
-        assert row.success_rate == (pytest.approx(want["completed"] / finished) if finished else None)
-        assert row.throughput_per_s == pytest.approx(want["completed"] / WINDOW_S)
-        backlog[key[0]] = backlog.get(key[0], 0) + want["arrived"] - want["departed"]
-        assert row.backlog == backlog[key[0]]
+@pytest.fixture(autouse=True)
+def elsewhere(spark: SparkSession) -> Iterator[None]:
+    with far_from_utc(spark):
+        yield
 
 
 def digest_of(folder: Path) -> str:
@@ -127,27 +88,37 @@ class Crashes:
 def test_the_numbers_are_those_of_a_plain_pass(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     events = events_of_jobs(rng, jobs=60)
-    work = pipeline(spark, tmp_path)
     first, second = shuffled_batches(rng, events, 2)
-    bronze.write_batch(work.store, "q", "events", frame_of(spark, first), 0)
-    work.run(AFTER_BRONZE)
-    check_gold(work, check_silver(work, first))
+    reports, clock = Reports(PROMISES), [START_MS / 1000 + 86_400]
+    out = tmp_path / "out"
+    work = pipeline(spark, out, slo_file=reports.write(tmp_path), now=lambda: clock[0])
+    tell(work, 0, first)
+    summary = work.run(AFTER_BRONZE)
+    windows = check_silver(work, first)
+    check_gold(work, windows)
+    assert summary is not None
+    reports.check(summary, windows, clock[0])
 
+    clock[0] += 7 * 86_400
     with pytest.MonkeyPatch.context() as patch:
         crashes = Crashes(patch)
         # A batch that was not known to be whole comes again from the checkpoint, with the same number.
-        crashes.outlive(lambda: bronze.write_batch(work.store, "q", "events", frame_of(spark, second), 1))
+        crashes.outlive(lambda: tell(work, 1, second))
         crashes.outlive(lambda: work.run(AFTER_BRONZE))
     boundaries = ["bronze/_whole", "silver/manifest", "gold/manifest", "report/index.html", "report/summary.json"]
     for boundary in boundaries:
         assert any(boundary in place for place in crashes.places), boundary
-    check_gold(work, check_silver(work, events))
-    summary = work.store.read_json("report", "summary.json")
+    windows = check_silver(work, events)
+    check_gold(work, windows)
+    written = work.store.read_json("report", "summary.json")
+    assert written is not None
+    assert written["gold"] == gold.manifest(work.store)["version"]
+    reports.check(written, windows, clock[0])
+    before = digest_of(out)
+    summary = work.run(AFTER_BRONZE)
+    assert digest_of(out) == before, "nothing new changes nothing"
     assert summary is not None
-    assert summary["gold"] == gold.manifest(work.store)["version"]
-    before = digest_of(tmp_path)
-    work.run(AFTER_BRONZE)
-    assert digest_of(tmp_path) == before, "nothing new changes nothing"
+    reports.check(summary, windows, clock[0])
 
 
 @pytest.mark.slow
@@ -157,7 +128,7 @@ def test_compaction_changes_no_answer(spark: SparkSession, tmp_path: Path) -> No
     work = pipeline(spark, tmp_path, compact_after=1, keep_days=2)
     batches = shuffled_batches(rng, events, 4)
     for number, batch in enumerate(batches[:3]):
-        bronze.write_batch(work.store, "q", "events", frame_of(spark, batch), number)
+        tell(work, number, batch)
     work.run(("silver",))
     (day,) = work.store.folders("bronze", "events", "q")[:1]
     assert len(work.store.folders("bronze", "events", "q", day)) == 3
@@ -166,7 +137,7 @@ def test_compaction_changes_no_answer(spark: SparkSession, tmp_path: Path) -> No
         crashes.outlive(lambda: work.tidy("2026-09-22"))
     assert any(place.startswith("move") for place in crashes.places)
     assert len(work.store.folders("bronze", "events", "q", day)) == 1
-    bronze.write_batch(work.store, "q", "events", frame_of(spark, batches[3]), 3)
+    tell(work, 3, batches[3])
     work.run(("silver",))
     check_silver(work, events)
     work.tidy("2026-12-31")

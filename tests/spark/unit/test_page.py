@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from chasqui_engine.spark.pipeline.charts import Series, bar_chart, line_chart, nice_top
+from chasqui_engine.spark.pipeline.charts import Axis, Series, bar_chart, line_chart, nice_top
 from chasqui_engine.spark.pipeline.page import page
 
 VOID = {"meta", "br", "line", "path", "rect", "circle"}
@@ -54,6 +54,7 @@ def summary(name: str = "emails", **changes: Any) -> dict[str, Any]:
         "value": 0.5,
         "name": None,
         "window_start": "2026-11-16T09:00:00Z",
+        "new": True,
     }
     queue = {
         "totals": windows[0],
@@ -65,7 +66,16 @@ def summary(name: str = "emails", **changes: Any) -> dict[str, Any]:
         "breaches_in_all": 1,
         **changes,
     }
-    return {"window_s": 300, "queues": {name: queue}, "breaches": queue["breaches_in_all"], "slos": 1}
+    return {"window_s": 300, "queues": {name: queue}, "breaches": 1, "new_breaches": 1, "slos": [promise("broken", 2)]}
+
+
+def promise(verdict: str, judged: int) -> dict[str, Any]:
+    about = {"queue": "emails", "name": None, "metric": "success_rate", "limit": 0.99}
+    return {**about, "verdict": verdict, "judged": judged, "broken": int(verdict == "broken")}
+
+
+def axis(*starts: int) -> Axis:
+    return Axis(starts, 10, [f"at {start}" for start in starts])
 
 
 def parsed(html: str) -> str:
@@ -91,10 +101,21 @@ def test_names_cannot_put_html_into_the_page() -> None:
 
 
 def test_an_empty_page_says_so() -> None:
-    empty: dict[str, Any] = {"window_s": 300, "queues": {}, "breaches": 0}
-    assert "No events yet" in parsed(page({**empty, "slos": 0}))
-    assert "no SLO was given" in page({**empty, "slos": 0})
-    assert "every SLO kept" in page({**empty, "slos": 2})
+    empty: dict[str, Any] = {"window_s": 300, "queues": {}, "breaches": 0, "new_breaches": 0, "slos": []}
+    assert "No events yet" in parsed(page(empty))
+    assert "no SLO was given" in page(empty)
+
+
+def test_green_is_for_promises_that_were_judged() -> None:
+    quiet = {**summary(breaches=[], breaches_in_all=0), "breaches": 0, "new_breaches": 0}
+    kept = page({**quiet, "slos": [promise("kept", 3)]})
+    assert 'class="badge good">every SLO kept<' in kept
+    unheard = page({**quiet, "slos": [promise("kept", 3), promise("never heard of", 0)]})
+    assert "badge good" not in unheard
+    text = parsed(unheard)
+    assert "1 of 2 SLOs could not be judged" in text
+    assert "never heard of" in text
+    assert "1 SLO breach, 1 of them new" in parsed(page(summary()))
 
 
 def test_times_are_as_exact_as_the_windows() -> None:
@@ -109,13 +130,27 @@ def test_times_are_as_exact_as_the_windows() -> None:
 
 
 def test_gaps_break_the_line() -> None:
-    chart = line_chart(["a", "b", "c", "d"], [Series("s", "c1", [1.0, None, 2.0, 3.0])], "ms")
+    chart = line_chart(axis(0, 10, 20, 30), [Series("s", "c1", [1.0, None, 2.0, 3.0])], "ms")
     assert chart.count('class="line"') == 2
     assert chart.count("<circle") == 3
 
 
+def test_windows_stand_where_they_are_in_time() -> None:
+    chart = line_chart(axis(0, 10, 90), [Series("s", "c1", [1.0, 1.0, 1.0])], "ms")
+    first, second, last = (float(part.partition('"')[0]) for part in chart.split('cx="')[1:])
+    assert second - first == pytest.approx((last - first) / 9, abs=0.1)
+    assert chart.count('class="line"') == 2, "nothing was heard in between"
+
+
+def test_a_lone_window_among_many_can_be_seen() -> None:
+    many = axis(*range(0, 2000, 20))
+    assert "<circle" not in line_chart(many, [Series("s", "c1", [1.0] * 100)], "ms")
+    assert line_chart(many, [Series("s", "c1", [1.0] * 100)], "ms").count(" h0.01") == 100
+    assert 'width="1.0"' in bar_chart(axis(0, 10, 1_000_000), [Series("s", "c1", [1, 1, 1])], "jobs")
+
+
 def test_bars_stand_on_each_other() -> None:
-    chart = bar_chart(["a"], [Series("good", "good", [2]), Series("bad", "bad", [1])], "jobs")
+    chart = bar_chart(axis(0), [Series("good", "good", [2]), Series("bad", "bad", [1])], "jobs")
     assert chart.count("<rect") == 2
 
 
@@ -125,5 +160,5 @@ def test_the_axis_ends_at_a_round_number(most: float, top: float) -> None:
 
 
 def test_charts_of_nothing_are_charts() -> None:
-    assert line_chart([], [Series("s", "c1", [])], "ms").startswith("<svg")
-    assert bar_chart([], [], "ms").startswith("<svg")
+    assert line_chart(axis(), [Series("s", "c1", [])], "ms").startswith("<svg")
+    assert bar_chart(axis(), [], "ms").startswith("<svg")

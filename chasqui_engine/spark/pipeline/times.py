@@ -1,0 +1,30 @@
+"""Days and windows are those of UTC, whatever zone a session, or the machine, shows its times in.
+
+All of it is arithmetic on seconds since 1970: functions of Spark's that format or truncate times follow the session's
+zone, and `collect` that of the machine.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
+
+_DAY_S = 86_400
+
+
+def day_of(moment: Column | str) -> Column:
+    """The day in UTC, as text."""
+    days = F.floor(F.unix_seconds(moment) / _DAY_S).cast("int")
+    return F.date_from_unix_date(days).cast("string")
+
+
+def window_of(moment: Column | str, window_s: int) -> Column:
+    """When the window began that a moment is in."""
+    return F.timestamp_seconds(F.floor(F.unix_seconds(moment) / window_s) * window_s)
+
+
+def iso(epoch_s: int) -> str:
+    """Seconds since 1970 as ISO 8601."""
+    return datetime.fromtimestamp(epoch_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
