@@ -1,4 +1,4 @@
-"""Every night: what the queues told becomes answers and a page; a promise that was not kept becomes a job."""
+"""Every night: what the queues told becomes answers and a page; promises newly broken become a job."""
 
 from __future__ import annotations
 
@@ -29,12 +29,14 @@ with DAG(
         "out": "/var/lib/chasqui/pipeline",
         "slo_file": Param(None, type=["null", "string"]),
         "window_s": 300,
+        "keep_days": Param(None, type=["null", "integer"], description="days of bronze to keep; empty: all"),
+        "skip_lost": Param(False, type="boolean", description="once, after events were trimmed before they were read"),
         "alerts": "alerts",
     },
     tags=["chasqui", "spark"],
 ) as dag:
 
-    @task.pyspark(config_kwargs={"spark.master": "local[*]"})
+    @task.pyspark(config_kwargs=ON_THIS_MACHINE)
     def report(params: dict[str, Any], spark: Any) -> dict[str, Any]:
         from chasqui_engine.spark.pipeline.config import PipelineConfig
         from chasqui_engine.spark.pipeline.run import Pipeline
@@ -45,13 +47,17 @@ with DAG(
             url=ChasquiHook().settings().url,
             slo_file=params["slo_file"],
             window_s=params["window_s"],
+            keep_days=params["keep_days"],
+            fail_on_data_loss=not params["skip_lost"],
         )
         pipeline = Pipeline(spark, config, print)
         summary = pipeline.run()
+        pipeline.tidy()
         queues = summary["queues"] if summary else {}
         return {
             "page": pipeline.store.path("report", "index.html"),
-            "breaches": {name: queue["breaches_in_all"] for name, queue in queues.items() if queue["breaches_in_all"]},
+            # Those that no report told of before: what was broken once is not told every night.
+            "breaches": {name: queue["new_breaches"] for name, queue in queues.items() if queue["new_breaches"]},
         }
 
     @task.short_circuit

@@ -12,7 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk import DAG
+from airflow.sdk import DAG, Param
 from airflow.sdk.log import mask_secret
 
 from chasqui_provider.hooks.chasqui import ChasquiHook
@@ -31,7 +31,12 @@ with DAG(
     "chasqui_spark_submit",
     schedule=None,
     max_active_runs=1,  # a folder is one run's at a time
-    params={"queue": "emails", "out": "/var/lib/chasqui/pipeline", "window_s": 300},
+    params={
+        "queue": "emails",
+        "out": "/var/lib/chasqui/pipeline",
+        "window_s": 300,
+        "skip_lost": Param(False, type="boolean", description="once, after events were trimmed before they were read"),
+    },
     user_defined_macros={"queue_url": queue_url},
     tags=["chasqui", "spark"],
 ) as dag:
@@ -40,7 +45,12 @@ with DAG(
         conn_id="spark",
         name="chasqui-pipeline",
         application=str(files("chasqui_engine") / "spark" / "pipeline" / "__main__.py"),
-        application_args=["--queue={{ params.queue }}", "--out={{ params.out }}", "--window={{ params.window_s }}"],
+        application_args=[
+            "--queue={{ params.queue }}",
+            "--out={{ params.out }}",
+            "--window={{ params.window_s }}",
+            "{{ '--skip-lost' if params.skip_lost else '--no-skip-lost' }}",
+        ],
         env_vars={
             "CHASQUI_REDIS_URL": "{{ queue_url() }}",
             # Both spark-submit and the Python that it starts are this environment's.
