@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from chasqui_engine._redis import adding, inspecting, records
 from chasqui_engine._redis.connection import Link
 from chasqui_engine._redis.keys import QueueKeys
-from chasqui_engine.codec import decode_delayed
 from chasqui_engine.config import ProducerConfig
 from chasqui_engine.job import Job, JobId
 from chasqui_engine.snapshot import LOOKED_AT, delayed_job
@@ -40,12 +39,11 @@ async def run_now(link: Link, keys: QueueKeys, config: ProducerConfig, job_id: J
     if found is None:
         return False
     member, _run_at_ms = found
-    name, envelope = decode_delayed(member)
     if not await _move(link, keys, config, job_id, member, await records.server_now_ms(link)):
         return False
     events_max = config.events_max_stream_len if config.events_enabled else 0
     # Moved by a promoter meanwhile, it is where it should be.
-    await adding.promote(link, keys, [(member, envelope, name, job_id)], events_max=events_max)
+    await adding.promote_one(link, keys, job_id, member, events_max=events_max)
     return True
 
 

@@ -9,9 +9,7 @@ from chasqui_engine._redis.connection import Link
 from chasqui_engine._redis.connector import FOR_EVER, Connector
 from chasqui_engine._redis.endpoints import FetchCredentials
 from chasqui_engine._redis.keys import QueueKeys
-from chasqui_engine.codec import decode_delayed, decode_id
 from chasqui_engine.config import PromoterConfig
-from chasqui_engine.errors import DecodeError
 from chasqui_engine.leader import Leader
 from chasqui_engine.metrics.dispatch import guard
 from chasqui_engine.sink import LockOutcome, PromoterTick
@@ -41,32 +39,21 @@ class Promotion:
     async def _tick(self) -> float:
         due = await adding.due(self._link, self._keys, self._config.promote_batch)
         promoted = 0
-        if due.members:
-            jobs = [_promotable(member) for member in due.members]
-            promoted = await adding.promote(self._link, self._keys, jobs, events_max=self._events_max)
+        if due.job_ids:
+            promoted = await adding.promote(self._link, self._keys, due.job_ids, events_max=self._events_max)
         lag_ms = max(0, due.now_ms - due.oldest_ms) if due.oldest_ms is not None else 0
         self._sink.promoter_tick(
             PromoterTick(promoted=promoted, depth=due.depth - promoted, oldest_pending_lag_ms=lag_ms)
         )
-        return self._pause_s(due)
+        # What came in before those that were due stopped the round: it is next.
+        return 0 if due.more or promoted < len(due.job_ids) else self._pause_s(due)
 
     def _pause_s(self, due: adding.Due) -> float:
-        if len(due.members) == self._config.promote_batch:
-            return 0
         interval_s = self._config.poll_interval_ms / 1000
-        if due.members or due.oldest_ms is None:
+        if due.job_ids or due.oldest_ms is None:
             return interval_s
         # What is due before the next poll is promoted on time, not at the poll after it.
         return min(interval_s, max(0.001, (due.oldest_ms - due.now_ms) / 1000))
-
-
-def _promotable(member: bytes) -> tuple[bytes, bytes, str, str]:
-    """Member, envelope, name and id. What cannot be taken apart goes to the worker whole, which buries it."""
-    try:
-        name, envelope = decode_delayed(member)
-    except DecodeError:
-        return member, member, "", ""
-    return member, envelope, name, decode_id(envelope) or ""
 
 
 class Promoter:

@@ -9,7 +9,6 @@ from typing import NamedTuple
 from chasqui_engine._redis import scripts
 from chasqui_engine._redis.connection import Argument, Link
 from chasqui_engine._redis.keys import QueueKeys
-from chasqui_engine.codec import encode_payload
 from chasqui_engine.errors import QueueFullError
 
 _ADD = scripts.load("add")
@@ -18,9 +17,12 @@ _CANCEL = scripts.load("cancel")
 _CANCEL_SCAN = scripts.load("cancel_scan")
 _DUE = scripts.load("due")
 _PROMOTE = scripts.load("promote", on_full_server=True)
+_PROMOTE_ONE = scripts.load("promote_one", on_full_server=True)
 
 _IDS_PER_CALL = 500
 _SCAN_PAGE = 1000
+_ROUND_BYTES = 4 * 1024 * 1024
+"""What one round of promotion may move, so that large jobs do not keep the server from everything else for long."""
 _FURTHEST_MS = 2.0**53
 
 
@@ -43,7 +45,10 @@ class Due:
     """Delayed jobs in all."""
     oldest_ms: int | None
     """When the first of them is, or was, due."""
-    members: list[bytes]
+    more: bool
+    """Whether there may be more than `job_ids` tells of."""
+    job_ids: list[bytes]
+    """One for each job that is due, the first due first; empty for what has none."""
 
 
 async def add(
@@ -134,20 +139,19 @@ async def _cancel_by_scan(link: Link, keys: QueueKeys, job_ids: Sequence[str]) -
     # Jobs without an id of their own, and those that wait for a retry, have no index: that would cost every delayed
     # job what few ever need.
     used = [keys.delayed, *map(keys.taken, job_ids)]
-    packed = [encode_payload(job_id) for job_id in job_ids]
     cancelled: set[str] = set()
     cursor: bytes = b"0"
     while True:
-        cursor, *found = await link.run(_CANCEL_SCAN, used, [cursor, _SCAN_PAGE, *packed], resend=False)
+        cursor, *found = await link.run(_CANCEL_SCAN, used, [cursor, _SCAN_PAGE, *job_ids], resend=False)
         cancelled.update(job_ids[number - 1] for number in found)
         if cursor == b"0" or len(cancelled) == len(job_ids):
             return cancelled
 
 
 async def due(link: Link, keys: QueueKeys, limit: int) -> Due:
-    """What should be promoted now."""
-    now_ms, depth, oldest, members = await link.run(_DUE, [keys.delayed], [limit])
-    return Due(now_ms, depth, _whole_ms(float(oldest)) if oldest else None, members)
+    """What should be promoted now: the next round of it."""
+    now_ms, depth, oldest, more, *job_ids = await link.run(_DUE, [keys.delayed], [limit, _ROUND_BYTES])
+    return Due(now_ms, depth, _whole_ms(float(oldest)) if oldest else None, bool(more), job_ids)
 
 
 def _whole_ms(score: float) -> int:
@@ -155,14 +159,17 @@ def _whole_ms(score: float) -> int:
     return int(max(0.0, min(score, _FURTHEST_MS)))
 
 
-async def promote(
-    link: Link, keys: QueueKeys, jobs: Sequence[tuple[bytes, bytes, str, str]], *, events_max: int
-) -> int:
-    """Moves (member, envelope, name, id) onto the stream; returns how many were still there to move."""
-    used = [keys.delayed, keys.stream, keys.events]
-    args: list[Argument] = [events_max]
-    for job in jobs:
-        used.append(keys.delayed_index(job[3]))
-        args += job
-    moved: int = await link.run(_PROMOTE, used, args)
+async def promote(link: Link, keys: QueueKeys, job_ids: Sequence[bytes], *, events_max: int) -> int:
+    """Moves the jobs that `due` told of onto the stream; returns how many were still there to move."""
+    own = [job_id for job_id in job_ids if job_id]
+    index = keys.delayed_index("").encode()
+    used: list[Argument] = [keys.delayed, keys.stream, keys.events, *(index + job_id for job_id in own)]
+    moved: int = await link.run(_PROMOTE, used, [events_max, len(job_ids), _ROUND_BYTES, *own])
     return moved
+
+
+async def promote_one(link: Link, keys: QueueKeys, job_id: str, member: bytes, *, events_max: int) -> bool:
+    """Moves one delayed job onto the stream; True if it was still delayed."""
+    used = [keys.delayed, keys.stream, keys.events, keys.delayed_index(job_id)]
+    # Sent again, it would answer that a job it had moved was not there.
+    return bool(await link.run(_PROMOTE_ONE, used, [events_max, member], resend=False))

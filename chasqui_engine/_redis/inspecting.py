@@ -157,10 +157,9 @@ async def find_delayed(link: Link, keys: QueueKeys, job_id: str, *, at_most: int
     member = await link.call("GET", keys.delayed_index(job_id))
     if member is not None and (score := await link.call("ZSCORE", keys.delayed, member)) is not None:
         return member, int(float(score))
-    wanted = encode_payload(job_id)
     cursor: bytes = b"0"
     for _ in range(-(-at_most // _PAGE)):
-        cursor, *found = await link.run(_FIND_DELAYED, [keys.delayed], [cursor, _PAGE, wanted])
+        cursor, *found = await link.run(_FIND_DELAYED, [keys.delayed], [cursor, _PAGE, job_id])
         if found:
             return found[0], int(float(found[1]))
         if cursor == b"0":

@@ -19,6 +19,8 @@ from chasqui_engine import (
     Queue,
     Worker,
 )
+from chasqui_engine._redis import adding
+from chasqui_engine.codec import encode_delayed, encode_envelope
 from tests.integration.helpers import delayed_jobs, events_of, keys_of, running, server_ms, until, waiting_jobs, working
 
 if TYPE_CHECKING:
@@ -166,6 +168,70 @@ async def test_members_that_cannot_be_read_stop_nobody(
     # What cannot be taken apart is left whole, for the worker to bury.
     assert {b"\x00", b"\xff\xff\xff\xff", b"not an envelope", b"\x90"} < envelopes
     assert not await raw.exists(producer.delayed_key)
+
+
+async def test_large_jobs_are_promoted_without_leaving_the_server(
+    producer: Producer, redis_url: str, raw: Redis, queue_name: str
+) -> None:
+    """Sent to the promoter and back, a few hundred of these took longer than any reply is waited for."""
+    for n in range(40):
+        await producer.add_in(0.001, bytes([n]) * 2**20)
+    await producer.add_in(0.002, "small, due after them")
+    before = await raw.info("stats")
+    async with running(Promoter(redis_url, queue_name, QUICK).run):
+        await until(lambda: _count(raw, producer.stream_key, 41))
+    after = await raw.info("stats")
+    moved = {way: after[f"total_net_{way}_bytes"] - before[f"total_net_{way}_bytes"] for way in ("input", "output")}
+    assert max(moved.values()) < 2**20
+    jobs = await waiting_jobs(raw, queue_name)
+    assert [job.payload for job in jobs] == [*(bytes([n]) * 2**20 for n in range(40)), "small, due after them"]
+
+
+async def test_a_round_ends_with_so_many_bytes(producer: Producer, raw: Redis) -> None:
+    for _ in range(10):
+        await producer.add_in(0.001, b"x" * 2**20)
+    await producer.add_in_bulk(0.002, range(300))
+    await asyncio.sleep(0.01)
+    link, keys = producer._link, producer._keys
+    first = await adding.due(link, keys, 256)
+    assert (len(first.job_ids), first.more) == (4, True)
+    assert await adding.promote(link, keys, first.job_ids, events_max=100) == 4
+    assert await raw.xlen(producer.stream_key) == 4
+
+
+async def test_what_came_before_those_that_were_due_waits_for_the_next_round(producer: Producer, raw: Redis) -> None:
+    ids = await producer.add_in_bulk(0.001, range(3))
+    await asyncio.sleep(0.01)
+    link, keys = producer._link, producer._keys
+    announced = await adding.due(link, keys, 256)
+    assert announced.job_ids == [job_id.encode() for job_id in ids]
+    early = encode_delayed("", encode_envelope("early", b"\xc0", 1))
+    await raw.zadd(keys.delayed, {early: 1})
+    assert await adding.promote(link, keys, announced.job_ids, events_max=100) == 0
+    again = await adding.due(link, keys, 256)
+    assert again.job_ids == [b"early", *announced.job_ids]
+    assert await adding.promote(link, keys, again.job_ids, events_max=100) == 4
+    # Sent a second time, as after an answer that was lost, it finds nothing to move.
+    assert await adding.promote(link, keys, again.job_ids, events_max=100) == 0
+
+
+async def test_names_and_ids_that_nobody_can_add_are_not_told(
+    producer: Producer, redis_url: str, raw: Redis, queue_name: str
+) -> None:
+    members = [
+        encode_delayed("n" * 100_000, encode_envelope("a", b"\xc0", 1)),
+        encode_delayed("b", encode_envelope("i" * 2000, b"\xc0", 1)),
+        encode_delayed("c", encode_envelope("i" * 1024, b"\xc0", 1)),
+    ]
+    await raw.zadd(producer.delayed_key, {member: n for n, member in enumerate(members)})
+    async with running(Promoter(redis_url, queue_name, QUICK).run):
+        await until(lambda: _count(raw, producer.stream_key, 3))
+    assert await events_of(raw, queue_name) == [
+        {"e": "waiting", "id": "a"},
+        {"e": "waiting", "id": "", "n": "b"},
+        {"e": "waiting", "id": "i" * 1024, "n": "c"},
+    ]
+    assert [len(fields.get(b"n", b"")) for _, fields in await raw.xrange(producer.stream_key)] == [100_000, 1, 1]
 
 
 async def test_metrics_say_what_was_done(producer: Producer, redis_url: str, raw: Redis, queue_name: str) -> None:
