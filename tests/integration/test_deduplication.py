@@ -6,7 +6,13 @@ import asyncio
 import sys
 from typing import TYPE_CHECKING
 
-from chasqui_engine import AddOptions, Producer, Promoter, PromoterConfig, Queue, Worker
+import pytest
+from redis.exceptions import ResponseError
+
+from chasqui_engine import AddOptions, Producer, Promoter, PromoterConfig, Queue, RedisError, Worker
+from chasqui_engine._redis.bulk_writing import Fence, Limits, MixedJob, fence_key, mixed_chunk_command
+from chasqui_engine._redis.keys import QueueKeys
+from chasqui_engine.codec import encode_delayed, encode_envelope
 from tests.integration.helpers import delayed_jobs, running, until, waiting_jobs, working
 
 if TYPE_CHECKING:
@@ -86,3 +92,46 @@ async def test_an_id_stays_taken_after_its_job_ran(queue: Queue, redis_url: str,
         await queue.add("n", 1, job_id="last")
         await until(lambda: "last" in ran)
     assert ran == ["once", "last"]
+
+
+async def test_an_add_that_failed_leaves_its_id_free(producer: Producer, raw: Redis, queue_name: str) -> None:
+    """Else the add that is tried again would be taken for a second one, and the job be lost."""
+    await raw.set(producer.stream_key, "not a stream")
+    with pytest.raises(RedisError, match="WRONGTYPE"):
+        await producer.add_with_id("now", 1)
+    await raw.set(producer.delayed_key, "not a set")
+    with pytest.raises(RedisError, match="WRONGTYPE"):
+        await producer.add_in_with_id("later", 60, 2)
+    await raw.delete(producer.stream_key, producer.delayed_key)
+    await producer.add_with_id("now", 1)
+    await producer.add_in_with_id("later", 60, 2)
+    assert [job.id for job in await waiting_jobs(raw, queue_name)] == ["now"]
+    assert [job.id for job, _ in await delayed_jobs(raw, queue_name)] == ["later"]
+
+
+async def test_a_stream_without_ids_left_takes_no_id_of_a_job(producer: Producer, raw: Redis, queue_name: str) -> None:
+    await raw.xadd(producer.stream_key, {"d": "x"}, id="18446744073709551615-18446744073709551615")
+    for _ in range(2):
+        with pytest.raises(RedisError, match="exhausted"):
+            await producer.add_with_id("a", 1)
+    assert not await raw.exists(QueueKeys(queue_name).taken("a"))
+
+
+async def test_a_bulk_write_that_failed_leaves_its_ids_free(raw: Redis, queue_name: str) -> None:
+    keys = QueueKeys(queue_name)
+    fence = Fence(write_id="w", chunk="0-0", digest="d", ttl_s=60)
+    limits = Limits(max_stream_len=10, trim=False, taken_ttl_s=60, events_max=100)
+    for job_id, broken, delay_ms in (("now", keys.stream, None), ("later", keys.delayed, 60_000)):
+        envelope = encode_envelope(job_id, b"\xc0", 1)
+        member = encode_delayed("n", envelope) if delay_ms else b""
+        job = MixedJob("n", envelope, member, None, delay_ms, job_id, own_id=True)
+        script, command = mixed_chunk_command(keys, fence, limits, [job])
+        await raw.set(broken, "neither stream nor set")
+        with pytest.raises(ResponseError, match="WRONGTYPE"):
+            await raw.eval(script.source(False), *command)  # type: ignore[arg-type]
+        await raw.delete(broken)
+        assert not await raw.exists(keys.taken(job_id), fence_key(keys, "w"))
+        assert await raw.eval(script.source(False), *command) == 1  # type: ignore[arg-type]
+        await raw.delete(fence_key(keys, "w"))
+    assert [job.id for job in await waiting_jobs(raw, queue_name)] == ["now"]
+    assert [job.id for job, _ in await delayed_jobs(raw, queue_name)] == ["later"]

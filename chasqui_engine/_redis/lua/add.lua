@@ -1,3 +1,4 @@
+-- uses: putting
 -- Puts jobs on the stream, all or none. An id that is taken already is passed over.
 -- KEYS  1 stream; 2… the "taken" key of each job that has an id of its own
 -- ARGV  1 most entries the stream may hold after this; 2 '1' to trim the oldest instead of refusing; 3 seconds an id stays taken;
@@ -30,18 +31,15 @@ if not trim then
 end
 local added = 0
 for i = 4, #ARGV, 3 do
-  local name, envelope, key = ARGV[i], ARGV[i + 1], ARGV[i + 2]
-  if key == '0' or redis.call('SET', KEYS[tonumber(key)], '1', 'NX', 'EX', ttl) then
-    if name == '' then
-      redis.call('XADD', stream, '*', 'd', envelope)
-    else
-      redis.call('XADD', stream, '*', 'd', envelope, 'n', name)
+  local key = KEYS[tonumber(ARGV[i + 2])]
+  if not key or redis.call('SET', key, '1', 'NX', 'EX', ttl) then
+    local refused = put(stream, trim and max, ARGV[i], ARGV[i + 1])
+    if refused then
+      -- Left taken, the id would have the next try passed over.
+      if key then redis.call('DEL', key) end
+      return refused
     end
     added = added + 1
   end
 end
-if trim then
-  redis.call('XTRIM', stream, 'MAXLEN', '~', max)
-  return {added, 0}
-end
-return {added, room - added}
+return {added, trim and 0 or room - added}

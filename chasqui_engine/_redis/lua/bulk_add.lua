@@ -1,3 +1,4 @@
+-- uses: putting
 -- Puts one chunk of a bulk write on the stream, all or none, unless that chunk is there already.
 -- KEYS  1 stream; 2 fence (a hash of the chunks that are written)
 -- ARGV  1 chunk ('' = no fence); 2 digest of its rows; 3 seconds the fence stays; 4 most entries the stream may hold
@@ -12,13 +13,9 @@ end
 local jobs = (#ARGV - 5) / 2
 if not trim and redis.call('XLEN', stream) + jobs > max then return -1 end
 for i = 6, #ARGV, 2 do
-  if ARGV[i] == '' then
-    redis.call('XADD', stream, '*', 'd', ARGV[i + 1])
-  else
-    redis.call('XADD', stream, '*', 'd', ARGV[i + 1], 'n', ARGV[i])
-  end
+  local refused = put(stream, trim and max, ARGV[i], ARGV[i + 1])
+  if refused then return refused end
 end
-if trim then redis.call('XTRIM', stream, 'MAXLEN', '~', max) end
 if chunk ~= '' then
   redis.call('HSET', fence, chunk, ARGV[2])
   redis.call('EXPIRE', fence, ARGV[3])

@@ -1,4 +1,4 @@
--- uses: events
+-- uses: events putting
 -- Puts one chunk of a bulk write where its jobs belong, the stream or the delayed set, unless it is there already.
 -- KEYS  1 stream; 2 fence; 3 delayed; 4 events; 5 ids of this write (a set); then per job with an id of its own: its
 --       "taken" key, its index key
@@ -35,24 +35,34 @@ for i = 9, #ARGV, 7 do
   if delay_of(i) <= 0 then for_now = for_now + 1 end
 end
 if not trim and for_now > 0 and redis.call('XLEN', stream) + for_now > max then return -1 end
+
+local function put_later(i, delay, index, expiry)
+  local reply = redis.pcall('ZADD', delayed, string.format('%.0f', now_ms + delay), ARGV[i + 2])
+  if type(reply) == 'table' then return reply end
+  if index then redis.call('SET', index, ARGV[i + 2], 'EX', expiry) end
+  emit(events, events_max, now, 'delayed', ARGV[i + 5], ARGV[i], 'delay_ms', string.format('%.0f', delay))
+end
+
 local added = 0
 for i = 9, #ARGV, 7 do
-  local name, delay, key = ARGV[i], math.max(0, delay_of(i)), tonumber(ARGV[i + 6])
+  local delay, key = math.max(0, delay_of(i)), tonumber(ARGV[i + 6])
   local expiry = math.ceil(delay / 1000) + ttl
   if is_new(i, key, expiry) then
-    added = added + 1
+    local refused
     if delay > 0 then
-      redis.call('ZADD', delayed, string.format('%.0f', now_ms + delay), ARGV[i + 2])
-      if key > 0 then redis.call('SET', KEYS[key + 1], ARGV[i + 2], 'EX', expiry) end
-      emit(events, events_max, now, 'delayed', ARGV[i + 5], name, 'delay_ms', string.format('%.0f', delay))
-    elseif name == '' then
-      redis.call('XADD', stream, '*', 'd', ARGV[i + 1])
+      refused = put_later(i, delay, key > 0 and KEYS[key + 1], expiry)
     else
-      redis.call('XADD', stream, '*', 'd', ARGV[i + 1], 'n', name)
+      refused = put(stream, trim and max, ARGV[i], ARGV[i + 1])
     end
+    if refused then
+      -- Left taken, the id would have the next try passed over.
+      if by_id then redis.call('SREM', ids, ARGV[i + 5]) end
+      if key > 0 then redis.call('DEL', KEYS[key]) end
+      return refused
+    end
+    added = added + 1
   end
 end
-if trim then redis.call('XTRIM', stream, 'MAXLEN', '~', max) end
 if chunk ~= '' then
   redis.call('HSET', fence, chunk, ARGV[2])
   redis.call('EXPIRE', fence, ARGV[3])

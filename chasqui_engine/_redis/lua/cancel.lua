@@ -7,8 +7,8 @@ for i = 2, #KEYS, 2 do
   local member = redis.call('GET', KEYS[i])
   local found = 0
   if member then
-    redis.call('DEL', KEYS[i])
     found = redis.call('ZREM', delayed, member)
+    redis.call('DEL', KEYS[i])
     if found == 1 then redis.call('DEL', KEYS[i + 1]) end
   end
   reply[i / 2] = found

@@ -14,7 +14,12 @@ for i = 4, #ARGV, 5 do
   local delay = math.max(0, run_at - tonumber(now))
   local expiry = math.ceil(delay / 1000) + ttl
   if key == 0 or redis.call('SET', KEYS[key], '1', 'NX', 'EX', expiry) then
-    redis.call('ZADD', delayed, run_at, member)
+    local reply = redis.pcall('ZADD', delayed, run_at, member)
+    if type(reply) == 'table' then
+      -- Left taken, the id would have the next try passed over.
+      if key > 0 then redis.call('DEL', KEYS[key]) end
+      return reply
+    end
     if key > 0 then redis.call('SET', KEYS[key + 1], member, 'EX', expiry) end
     emit(events, max, now, 'delayed', job_id, name, 'delay_ms', delay)
     scheduled = scheduled + 1
