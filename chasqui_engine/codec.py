@@ -14,6 +14,7 @@ import msgpack
 from chasqui_engine.backoff import BackoffSpec
 from chasqui_engine.errors import DecodeError, EncodeError
 from chasqui_engine.job import Job, JobRetryOverride
+from chasqui_engine.names import check_job_name
 from chasqui_engine.repeat import MissedFiresPolicy, RepeatableSpec, RepeatPattern
 
 _pack = msgpack.packb
@@ -237,7 +238,7 @@ def decode_spec(data: bytes) -> RepeatableSpec:
         inner = decode_payload(payload)
         return RepeatableSpec(
             key=key,
-            job_name=job_name,
+            job_name=check_job_name(job_name),
             pattern=_decode_pattern(pattern),
             payload=decode_payload(inner) if isinstance(inner, bytes) else inner,
             limit=limit or None,  # ChasquiMQ takes 0 for no limit

@@ -42,6 +42,8 @@ _LOW = (0, 0, 0, 1, 1, 0, 1)
 _HIGH = (59, 59, 23, 31, 12, 7, 5000)
 _DAY_FIELDS = (3, 5)
 _LAST_YEAR = _HIGH[-1]
+_MOST_CHARS = 1024
+"""Of an expression, or the name of a zone: a list of a hundred thousand items would hold up whoever reads it."""
 
 # Replaced as plain text, in this order and in whatever field they stand, because that is what ChasquiMQ accepts.
 # A range that ends on Sunday ends on 7, because ranges do not wrap around.
@@ -128,6 +130,8 @@ class CronSchedule:
         for field, value in ("expression", expression), ("tz", "" if tz is None else tz):
             if not isinstance(value, str):
                 raise ConfigError(f"{field} must be a string, got {value!r}")
+            if len(value) > _MOST_CHARS:
+                raise ConfigError(f"{field} must be at most {_MOST_CHARS} characters, got {len(value)}")
         return _parse(expression, tz)
 
     def next_after_ms(self, t_ms: int) -> int | None:

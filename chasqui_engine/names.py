@@ -11,6 +11,8 @@ MAX_QUEUE_NAME_BYTES = 200
 MAX_JOB_NAME_BYTES = 256
 MAX_JOB_ID_BYTES = 1024
 MAX_REPEAT_KEY_BYTES = 1024
+MAX_SPEC_BYTES = 1024 * 1024
+"""Of a repeatable spec as it is stored, its payload included."""
 
 
 def check_queue_name(name: str, field: str = "queue_name") -> str:

@@ -214,11 +214,20 @@ def first_fire_ms(spec: RepeatableSpec, now_ms: int) -> int:
     `every` fires one interval from now, or from `start_after_ms` if that is later; cron at the first match after
     the later of the two.
     """
-    first = _next_fire_ms(spec, now_ms)
-    if first is None:
+    return upserted_fire_ms(spec, now_ms, None)
+
+
+def upserted_fire_ms(spec: RepeatableSpec, now_ms: int, kept_ms: int | None) -> int:
+    """As `first_fire_ms`, of a spec that takes the place of one with the same pattern, which fires next at `kept_ms`.
+
+    That one's fire is made, however late, and no later than that of a spec that is new.
+    """
+    times = [at for at in (_next_fire_ms(spec, now_ms), kept_ms) if at is not None]
+    if not times:
         raise ConfigError(
             f"expression {spec.pattern.expression!r} never comes up again: correct its day, month or year"
         )
+    first = min(times)
     if spec.end_before_ms is not None and first > spec.end_before_ms:
         raise ConfigError(f"end_before_ms ({spec.end_before_ms}) must not be before the first fire ({first})")
     return first

@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from chasqui_engine._redis import records
+from chasqui_engine._redis import records, specs
 from chasqui_engine._redis.connection import Link
 from chasqui_engine._redis.connector import FOR_EVER, Connector
 from chasqui_engine._redis.endpoints import FetchCredentials
 from chasqui_engine._redis.keys import QueueKeys
-from chasqui_engine.codec import decode_spec, encode_fire
+from chasqui_engine.codec import encode_fire
 from chasqui_engine.config import SchedulerConfig
 from chasqui_engine.ids import mint_ids
 from chasqui_engine.leader import Leader
 from chasqui_engine.repeat import plan_fires
+from chasqui_engine.repeatables import decode_stored
 
 _log = logging.getLogger("chasqui")
 
@@ -25,8 +26,6 @@ _ROUND_BYTES = 16 * 1024 * 1024
 """What the jobs of one round may weigh: a spec can ask for more fires to be made up for than any memory holds."""
 _LEAST_BYTES = 256
 """What a fire is taken to weigh at least."""
-
-Fire = tuple[str, float, int | None, str, list[bytes]]
 
 
 class Scheduling:
@@ -45,45 +44,46 @@ class Scheduling:
 
     async def _tick(self) -> float:
         now_ms = await records.server_now_ms(self._link)
-        due = await records.list_specs(self._link, self._keys, count=self._config.batch, due_by_ms=now_ms)
+        due, more = await specs.read(self._link, self._keys, count=self._config.batch, due_by_ms=now_ms)
         fires = self._plans(due, now_ms)
-        replies = await records.fire(self._link, self._keys, fires)
+        replies = await specs.fire(self._link, self._keys, fires)
         refused = [reply for reply in replies if isinstance(reply, Exception)]
         if refused:
             _log.warning("%d repeatables of %s did not fire: %s; trying on", len(refused), self._keys.queue, refused[0])
-        full = len(due) == self._config.batch or len(fires) < len(due)
-        if full and len(refused) < len(fires):
+        if (more or len(fires) < len(due)) and len(refused) < len(fires):
             return 0
         tick_s = self._config.tick_interval_ms / 1000
         # What fires before the next tick fires on time, not at the tick after it.
-        upcoming_ms = await records.next_fire_after(self._link, self._keys, now_ms)
+        upcoming_ms = await specs.next_fire_after(self._link, self._keys, now_ms)
         if refused or upcoming_ms is None:
             return tick_s
         return min(tick_s, max(0.001, (upcoming_ms - now_ms) / 1000))
 
-    def _plans(self, due: list[tuple[str, float, bytes | None, int]], now_ms: int) -> list[Fire]:
+    def _plans(self, due: list[specs.StoredSpec], now_ms: int) -> list[specs.Fire]:
         """As many of them as one round can carry."""
-        fires: list[Fire] = []
+        fires: list[specs.Fire] = []
         room = _ROUND_BYTES
-        for key, at_ms, data, fired in due:
-            weight = max(len(data or b""), _LEAST_BYTES)
-            fires.append(self._plan(key, at_ms, data, fired, now_ms, max(1, room // weight)))
+        for stored in due:
+            weight = max(len(stored.data or b""), _LEAST_BYTES)
+            fires.append(self._plan(stored, now_ms, max(1, room // weight)))
             room -= weight * len(fires[-1][-1])
             if room <= 0:
                 break
         return fires
 
-    def _plan(self, key: str, at_ms: float, data: bytes | None, fired: int, now_ms: int, at_most: int) -> Fire:
-        if data is None:
+    def _plan(self, stored: specs.StoredSpec, now_ms: int, at_most: int) -> specs.Fire:
+        key, at_ms = stored.key, stored.next_fire_ms
+        if stored.size is None:
             return key, at_ms, None, "", []
         try:
-            spec = decode_spec(data)
-            plan = plan_fires(spec, int(at_ms), fired, now_ms, at_most)
+            spec = decode_stored(stored)
+            plan = plan_fires(spec, int(at_ms), stored.fired, now_ms, at_most)
+            ids = mint_ids(len(plan.fires), now_ms)
+            envelopes = [encode_fire(stored.data or b"", job_id, now_ms) for job_id in ids]
         except Exception as err:  # noqa: BLE001 - whatever is wrong with one spec must not keep the others from firing
-            _log.warning("repeatable %r of %s cannot be read, and does not fire: %s", key, self._keys.queue, err)
+            _log.warning("repeatable %.200r of %s cannot be read, and does not fire: %s", key, self._keys.queue, err)
             return key, at_ms, now_ms + _UNREADABLE_PAUSE_MS, "", []
-        ids = mint_ids(len(plan.fires), now_ms)
-        return key, at_ms, plan.next_fire_ms, spec.job_name, [encode_fire(data, job_id, now_ms) for job_id in ids]
+        return key, at_ms, plan.next_fire_ms, spec.job_name, envelopes
 
 
 class Scheduler:

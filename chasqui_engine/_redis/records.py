@@ -1,4 +1,4 @@
-"""What is kept beside the stream: results and failures, dead letters, repeatable specs, leaders' locks."""
+"""What is kept beside the stream: results and failures, dead letters, leaders' locks."""
 
 from __future__ import annotations
 
@@ -11,9 +11,6 @@ from chasqui_engine._redis.keys import QueueKeys
 from chasqui_engine.job import DlqEntry
 
 _REPLAY = scripts.load("replay")
-_UPSERT = scripts.load("upsert")
-_REMOVE_SPEC = scripts.load("remove_spec")
-_FIRE = scripts.load("fire", on_full_server=True)
 _LEASE = scripts.load("lease", on_full_server=True)
 _RELEASE = scripts.load("release", on_full_server=True)
 
@@ -116,58 +113,6 @@ async def replay_dead(link: Link, keys: QueueKeys, jobs: Sequence[tuple[str, byt
     return moved
 
 
-async def upsert_spec(link: Link, keys: QueueKeys, key: str, spec: bytes, next_fire_ms: int) -> None:
-    """Stores a repeatable spec."""
-    await link.run(_UPSERT, [keys.repeat, keys.spec(key)], [key, spec, next_fire_ms])
-
-
-async def remove_spec(link: Link, keys: QueueKeys, key: str) -> bool:
-    """Removes a repeatable spec; True if there was one."""
-    used: list[Argument] = [keys.repeat, _key_bytes(keys.spec(key))]
-    return bool(await link.run(_REMOVE_SPEC, used, [_key_bytes(key)], resend=False))
-
-
-async def next_fire_after(link: Link, keys: QueueKeys, ms: int) -> float | None:
-    """When the first spec fires that is not due by `ms`."""
-    reply = await link.call("ZRANGEBYSCORE", keys.repeat, f"({ms}", "+inf", "WITHSCORES", "LIMIT", 0, 1)
-    return float(reply[1]) if reply else None
-
-
-async def list_specs(
-    link: Link, keys: QueueKeys, *, count: int, due_by_ms: int | None = None
-) -> list[tuple[str, float, bytes | None, int]]:
-    """(key, next fire, spec, fired so far) in the order in which they fire; all, or those that are due."""
-    until = "+inf" if due_by_ms is None else due_by_ms
-    reply = await link.call("ZRANGEBYSCORE", keys.repeat, "-inf", until, "WITHSCORES", "LIMIT", 0, count)
-    names = [_key_text(member) for member in reply[::2]]
-    hashes = await link.call_many(("HMGET", _key_bytes(keys.spec(name)), "spec", "fired") for name in names)
-    return [
-        (name, float(score), *_stored(found)) for name, score, found in zip(names, reply[1::2], hashes, strict=True)
-    ]
-
-
-def _stored(found: Any) -> tuple[bytes | None, int]:
-    if type(found) is ReplyError:  # the key holds something that is no hash
-        return None, 0
-    spec, fired = found
-    # The server counts in 64 bits; what is longer was not counted by it.
-    return spec, int(fired) if fired and fired.isdigit() and len(fired) < 20 else 0
-
-
-async def fire(
-    link: Link, keys: QueueKeys, fires: Sequence[tuple[str, float, int | None, str, Sequence[bytes]]]
-) -> list[Any]:
-    """Fires (key, fire time as read, next fire or None, job name, envelopes); per spec how many, -1 if too late."""
-    calls: list[tuple[list[Argument], list[Argument]]] = [
-        (
-            [keys.repeat, _key_bytes(keys.spec(key)), keys.stream],
-            [_key_bytes(key), at_ms, "" if next_ms is None else next_ms, job_name, *envelopes],
-        )
-        for key, at_ms, next_ms, job_name, envelopes in fires
-    ]
-    return await link.run_many(_FIRE, calls)
-
-
 async def hold_lease(link: Link, lock: str, holder: str, ttl_ms: int) -> bool:
     """Takes or keeps a leader's lock."""
     return bool(await link.run(_LEASE, [lock], [holder, ttl_ms]))
@@ -176,15 +121,6 @@ async def hold_lease(link: Link, lock: str, holder: str, ttl_ms: int) -> bool:
 async def release_lease(link: Link, lock: str, holder: str) -> bool:
     """Gives a leader's lock back, if it is still this holder's."""
     return bool(await link.run(_RELEASE, [lock], [holder]))
-
-
-def _key_text(data: bytes) -> str:
-    """A spec's key as text that leads back to the same bytes, whatever they are: else nobody could remove it."""
-    return data.decode(errors="surrogateescape")
-
-
-def _key_bytes(text: str) -> bytes:
-    return text.encode(errors="surrogateescape")
 
 
 def _text(data: bytes) -> str:

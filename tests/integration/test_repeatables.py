@@ -16,6 +16,7 @@ from chasqui_engine import (
     RepeatableSpec,
     RepeatPattern,
 )
+from chasqui_engine._redis import specs
 from chasqui_engine.codec import decode_spec
 from tests.integration.helpers import keys_of, server_ms
 
@@ -51,6 +52,59 @@ async def test_upsert_of_the_same_key_replaces(producer: Producer, raw: Redis, q
     assert (meta.key, meta.job_name, meta.pattern, meta.limit) == ("k", "b", NIGHTLY, 9)
     # As with ChasquiMQ, a spec that is stored again goes on counting its fires.
     assert await raw.hget(spec_key(queue_name, "k"), "fired") == b"4"
+
+
+@pytest.mark.parametrize("pattern", [HOURLY, NIGHTLY], ids=["every", "cron"])
+async def test_the_same_pattern_again_keeps_the_fire_that_is_due(
+    producer: Producer, raw: Redis, queue_name: str, pattern: RepeatPattern
+) -> None:
+    """Programs say the same at every start: that must not put off, again and again, what should have fired."""
+    repeat = f"{{chasqui:{queue_name}}}:repeat"
+    key = await producer.upsert_repeatable(RepeatableSpec("a", pattern, 1))
+    due = await server_ms(raw) - 5_000
+    await raw.zadd(repeat, {key: due})
+    policy = MissedFiresPolicy.fire_once()
+    await producer.upsert_repeatable(RepeatableSpec("a", pattern, "changed", limit=9, missed_fires=policy))
+    [meta] = await producer.list_repeatable()
+    assert (meta.next_fire_ms, meta.limit, meta.missed_fires) == (due, 9, policy)
+
+
+async def test_another_pattern_or_start_fires_anew(producer: Producer, raw: Redis, queue_name: str) -> None:
+    repeat, now_ms = f"{{chasqui:{queue_name}}}:repeat", await server_ms(raw)
+    spec = RepeatableSpec("a", HOURLY, 1, key="k")
+    for other in (spec.with_start_after_ms(now_ms + 60_000), RepeatableSpec("a", NIGHTLY, 1, key="k")):
+        await producer.upsert_repeatable(spec)
+        await raw.zadd(repeat, {"k": now_ms - 5_000})
+        await producer.upsert_repeatable(other)
+        [meta] = await producer.list_repeatable()
+        assert meta.next_fire_ms > now_ms
+
+
+async def test_a_fire_between_looking_and_storing_is_not_made_again(
+    producer: Producer, raw: Redis, queue_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repeat, now_ms = f"{{chasqui:{queue_name}}}:repeat", await server_ms(raw)
+    key = await producer.upsert_repeatable(RepeatableSpec("a", HOURLY, 1))
+    await raw.zadd(repeat, {key: now_ms - 5_000})
+    look = specs.standing
+
+    async def look_and_fire(*args: Any) -> specs.Standing:
+        found = await look(*args)
+        await raw.zadd(repeat, {key: now_ms + 3_000})
+        return found
+
+    monkeypatch.setattr(specs, "standing", look_and_fire)
+    await producer.upsert_repeatable(RepeatableSpec("a", HOURLY, 2))
+    [meta] = await producer.list_repeatable()
+    assert meta.next_fire_ms == now_ms + 3_000
+
+
+async def test_large_specs_are_listed_page_by_page(producer: Producer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(specs, "_PAGE_BYTES", 2000)
+    for n in range(7):
+        await producer.upsert_repeatable(RepeatableSpec("j", HOURLY, "x" * (900 if n % 2 else 3000), key=f"k{n}"))
+    assert sorted(meta.key for meta in await producer.list_repeatable()) == [f"k{n}" for n in range(7)]
+    assert len(await producer.list_repeatable(5)) == 5
 
 
 async def test_the_list_is_in_the_order_of_the_fires(producer: Producer, queue: Queue, raw: Redis) -> None:
@@ -160,6 +214,11 @@ BAD: dict[str, tuple[type[Exception], str, Any]] = {
         EncodeError,
         "MessagePack",
         lambda queue: queue.upsert_repeatable_job("n", object(), repeat=HOURLY),
+    ),
+    "a payload that is too large": (
+        EncodeError,
+        "1048576 bytes",
+        lambda queue: queue.upsert_repeatable_job("n", b"x" * 2**20, repeat=HOURLY),
     ),
     "a pattern of no kind": (ConfigError, "kind", lambda queue: queue.add("n", 1, repeat={})),
     "cron without an expression": (ConfigError, "expression", lambda queue: queue.add("n", 1, repeat={"kind": "cron"})),

@@ -109,7 +109,7 @@ def test_what_an_expression_means(expression: str, expected: str) -> None:
     [
         *("", "  ", "*", "* * * *", "* * * * * * * *", "@midnight", "@reboot", "@every 5m", "@daily @daily"),
         *("60 * * * *", "* 24 * * *", "* * 0 * *", "* * 32 * *", "* * * 0 *", "* * * 13 *", "* * * * 8"),
-        *("0 0 0 1 1 * 0", "0 0 0 1 1 * 5001", "99999999999999999999 * * * *", "9" * 5000 + " * * * *"),
+        *("0 0 0 1 1 * 0", "0 0 0 1 1 * 5001", "99999999999999999999 * * * *", "9" * 1000 + " * * * *"),
         *("*/0 * * * *", "/5 * * * *", "*/5/2 * * * *", "1-5/0 * * * *", "0 0 1-5/65535 * *", "*/ * * * *"),
         *("5-1 * * * *", "* 22-2 * * *", "* * * * FRI-MON", "* * * NOV-FEB *", "1-2-3 * * * *", "-1 * * * *"),
         *("1- * * * *", "*-5 * * * *", "*,5 * * * *", "5,* * * * *", "** * * * *", "*5 * * * *", "0 0 ?,5 * 1"),
@@ -130,6 +130,15 @@ def test_what_is_refused(expression: str) -> None:
 def test_a_refusal_names_the_field_and_the_fix() -> None:
     with pytest.raises(ConfigError, match=r"hour '24'.*values from 0 to 23"):
         CronSchedule.parse("0 24 * * *")
+
+
+def test_an_expression_has_an_end() -> None:
+    """A list of many items holds up the loop of whoever reads it."""
+    assert CronSchedule.parse(",".join(["0"] * 500) + " 0 * * *")
+    with pytest.raises(ConfigError, match="expression must be at most 1024 characters"):
+        CronSchedule.parse(",".join(["0"] * 200_000) + " 0 * * *")
+    with pytest.raises(ConfigError, match="tz must be at most 1024 characters"):
+        CronSchedule.parse("* * * * *", "Z" * 5000)
 
 
 @pytest.mark.parametrize("expression", [None, 5, b"* * * * *"])

@@ -20,6 +20,7 @@ from chasqui_engine.repeat import (
     RepeatPattern,
     first_fire_ms,
     plan_fires,
+    upserted_fire_ms,
 )
 
 NOW = int(datetime(2027, 1, 1, tzinfo=UTC).timestamp() * 1000)
@@ -161,6 +162,20 @@ class TestFirstFire:
     def test_what_never_comes_is_refused(self, expression: str) -> None:
         with pytest.raises(ConfigError, match="never comes up again"):
             first_fire_ms(cron(expression), NOW)
+
+    def test_what_takes_the_place_of_the_same_pattern_fires_when_that_would_have(self) -> None:
+        assert upserted_fire_ms(every(10_000), NOW, None) == NOW + 10_000
+        assert upserted_fire_ms(every(10_000), NOW, NOW - 50_000) == NOW - 50_000
+        assert upserted_fire_ms(every(10_000), NOW, NOW + 3_000) == NOW + 3_000
+        assert upserted_fire_ms(cron("* * * * *"), NOW, NOW - 120_000) == NOW - 120_000
+
+    def test_a_time_that_lies_too_far_ahead_is_not_kept(self) -> None:
+        assert upserted_fire_ms(every(10_000), NOW, NOW + 3_600_000) == NOW + 10_000
+
+    def test_what_is_kept_counts_against_the_end(self) -> None:
+        assert upserted_fire_ms(every(10_000, end_before_ms=NOW + 5_000), NOW, NOW + 3_000) == NOW + 3_000
+        with pytest.raises(ConfigError, match="end_before_ms"):
+            upserted_fire_ms(every(10_000, end_before_ms=NOW - 2_000), NOW, NOW - 1_000)
 
 
 GONE = None
