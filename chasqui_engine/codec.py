@@ -14,7 +14,7 @@ import msgpack
 from chasqui_engine.backoff import BackoffSpec
 from chasqui_engine.errors import DecodeError, EncodeError
 from chasqui_engine.job import Job, JobRetryOverride
-from chasqui_engine.names import check_job_name
+from chasqui_engine.names import MAX_JOB_ID_BYTES, MAX_JOB_NAME_BYTES, check_job_name
 from chasqui_engine.repeat import MissedFiresPolicy, RepeatableSpec, RepeatPattern
 
 _pack = msgpack.packb
@@ -25,8 +25,8 @@ _SPEC_FIELDS = 8
 _MOST_ATTEMPTS = 2**32 - 1
 """What the counter can hold on the other side of the wire; the time beside it has 64 bits."""
 _MOST_MS = 2**64 - 1
-_ID_BYTES = 64 * 1024
-"""Where an id is looked for; what is longer than this is no id anybody could look up."""
+_ID_BYTES = 4 * MAX_JOB_ID_BYTES + 16
+"""Where an id is looked for: a character takes up to four bytes, and there are headers before it."""
 _LARGE_BYTES = 4096
 """From here on it pays to look whether an array is as long as it says, before room for it is made."""
 
@@ -119,6 +119,12 @@ def decode_job(envelope: bytes, name: str = "") -> Job:
     job_id, payload, created_at_ms, attempt, *rest = fields
     if type(job_id) is not str:
         raise DecodeError(f"an envelope's id is text, got {_shape(job_id)}")
+    # Both are written several times over, in keys and events. Measured in characters, because that costs nothing.
+    if len(job_id) > MAX_JOB_ID_BYTES or len(name) > MAX_JOB_NAME_BYTES:
+        raise DecodeError(
+            f"a job's id takes up to {MAX_JOB_ID_BYTES} and its name up to {MAX_JOB_NAME_BYTES}, "
+            f"got {len(job_id)} and {len(name)}"
+        )
     if type(created_at_ms) is not int or not 0 <= created_at_ms <= _MOST_MS:
         raise DecodeError("an envelope's created_at_ms is a whole number of up to 64 bits")
     if type(attempt) is not int or not 0 <= attempt <= _MOST_ATTEMPTS:

@@ -24,7 +24,7 @@ ProgressTeller = Callable[[JobId, str, str], None]
 DEFAULT_WAIT_S = 30.0
 _MOST_ATTEMPTS = 2**32 - 1
 """What the counter of runs can hold on the wire."""
-_PROGRESS_CHARS = 4000
+MAX_PROGRESS_CHARS = 4000
 """Of a progress, as JSON: every subscriber reads it."""
 
 
@@ -120,8 +120,8 @@ class Job:
             text = json.dumps(progress, allow_nan=False, separators=(",", ":"))
         except (TypeError, ValueError, RecursionError) as err:
             raise EncodeError(f"a progress must be something JSON can hold: {err}") from err
-        if len(text) > _PROGRESS_CHARS:
-            raise EncodeError(f"a progress takes up to {_PROGRESS_CHARS} characters as JSON, got {len(text)}")
+        if len(text) > MAX_PROGRESS_CHARS:
+            raise EncodeError(f"a progress takes up to {MAX_PROGRESS_CHARS} characters as JSON, got {len(text)}")
         self._tell(self.id, self.name, text)
         return _TOLD
 

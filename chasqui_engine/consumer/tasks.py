@@ -145,8 +145,6 @@ class WorkerTasks:
             return None
         size, limit = len(envelope) + len(delivery.name), self._config.max_payload_bytes
         if size > limit:
-            # What is written about it, several times over, is not to be as large again.
-            delivery.name = delivery.name[:MAX_JOB_NAME_BYTES]
             self._reject(delivery, DlqReason.oversize_payload(f"{size} bytes, at most {limit} are accepted"))
             return None
         try:
@@ -167,6 +165,8 @@ class WorkerTasks:
     def _reject(self, delivery: Delivery, reason: DlqReason, job_id: str | None = None, attempt: int = 0) -> None:
         """Buries an entry that no handler ran for."""
         job_id = job_id or decode_id(delivery.envelope or b"")
+        # What is written about it, several times over, is not to be as large as it may be.
+        delivery.name = delivery.name[:MAX_JOB_NAME_BYTES]
         # It may quote the entry, which may be as long as anything.
         detail = (reason.detail or "")[:MAX_DETAIL_CHARS]
         failure = encode_failure(reason.as_str(), detail, attempt)

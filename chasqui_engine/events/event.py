@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from chasqui_engine.job import MAX_PROGRESS_CHARS
+
 EVENT_NAMES = (
     *("waiting", "active", "completed", "failed", "retry-scheduled", "delayed", "dlq", "drained", "progress"),
 )
@@ -44,9 +46,11 @@ class QueueEvent:
 
 
 def _json(text: str) -> Any:
+    if len(text) > MAX_PROGRESS_CHARS:
+        return text
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 

@@ -179,6 +179,13 @@ async def test_entries_of_any_shape_are_survived(redis_url: str, raw: Redis, que
     assert (seen[1].name, seen[1].job_id) == ("", None)
 
 
+@pytest.mark.parametrize("text", ["[" * 100_000, "[" * 3000, '{"a":' * 700, "9" * 100_000, "[" + "[]," * 50_000 + "1]"])
+def test_a_progress_that_nobody_could_have_told_stays_text(text: str) -> None:
+    """One that is nested deeper than the parser goes would end every subscriber."""
+    event = QueueEvent.of("1-0", {"e": "progress", "id": "j", "progress": text})
+    assert event.fields["progress"] == text
+
+
 @pytest.mark.parametrize(
     ("options", "field"),
     [

@@ -43,7 +43,10 @@ EVENTS: list[Fields] = [
     {b"e": b"dlq", b"id": b"job", b"ts": b"1", b"attempt": b"1", b"reason": b"malformed"},
     {b"e": b"failed", b"id": b"", b"ts": b"1", b"attempt": b"0", b"reason": b"text"},
     {b"e": b"drained", b"id": b"", b"ts": b"1"},
+    {b"e": b"progress", b"id": b"job", b"ts": b"1", b"progress": b'{"done":[1,2.5,null]}'},
 ]
+PROGRESS = [b"[" * 2000, b"[" * 100_000, b'{"a":' * 1500, b"9" * 5000, b"[]," * 100_000, b"1e999", b"NaN", b'"\\ud800"']
+"""JSON that is deeper than a parser's stack, larger than anybody writes, or no JSON at all."""
 NUMBERS = [b"\xc2\xb2", b"9" * 5000, b"-1", b"1e3", b"", b"\xff", "٣".encode(), b"0x10"]
 
 
@@ -137,6 +140,8 @@ def delayed_member(chance: random.Random) -> bytes:
 def event_entry(chance: random.Random) -> Fields:
     """An entry of the events stream."""
     fields = dict(chance.choice(EVENTS))
+    if b"progress" in fields and chance.random() < 0.5:
+        fields[b"progress"] = chance.choice(PROGRESS)
     for key in list(fields):
         if chance.random() < 0.3:
             fields[key] = chance.choice(NUMBERS) if chance.random() < 0.5 else _noise(chance, fields[key])

@@ -21,7 +21,7 @@ from chasqui_engine._redis.keys import QueueKeys
 from chasqui_engine.consumer.verdict import MAX_DETAIL_CHARS, MAX_ERROR_CHARS
 from chasqui_engine.metrics import PrometheusSink
 from tests.integration.consumer.kit import consuming
-from tests.integration.helpers import dead_letters_of, events_of, stream_is_empty, until
+from tests.integration.helpers import dead_letters_of, events_of, keys_of, stream_is_empty, until
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
@@ -110,10 +110,24 @@ async def test_keys_of_repeatables(redis_url: str, raw: Redis, queue_name: str) 
     assert await raw.zcard(QueueKeys(queue_name).repeat) == 1
 
 
-async def test_ids(redis_url: str, queue_name: str) -> None:
+async def test_ids(redis_url: str, raw: Redis, queue_name: str) -> None:
     async with Queue(queue_name, redis_url=redis_url) as queue:
         with pytest.raises(ConfigError, match="job_id must be at most 1024 bytes"):
             await queue.add("n", 1, job_id="i" * 1025)
+    fields = {"d": msgpack.packb(["i" * 100_000, b"\xc0", 1, 0]), "n": b"n"}
+    letter = await bury(redis_url, raw, queue_name, fields)
+    assert letter["reason"] == b"decode_failed"
+    assert b"id takes up to 1024" in letter["detail"]
+    assert {event["id"] for event in await events_of(raw, queue_name)} == {""}
+    assert max(map(len, await keys_of(raw, queue_name))) < 100
+
+
+async def test_names_within_the_size_of_a_job(redis_url: str, raw: Redis, queue_name: str) -> None:
+    fields = {"d": msgpack.packb(["j", b"\xc0", 1, 0]), "n": b"n" * 100_000}
+    letter = await bury(redis_url, raw, queue_name, fields)
+    assert letter["reason"] == b"decode_failed"
+    assert len(letter["n"]) == 256
+    assert {len(event["n"]) for event in await events_of(raw, queue_name) if "n" in event} == {256}
 
 
 async def test_jobs_that_wait(redis_url: str, queue_name: str) -> None:
