@@ -16,8 +16,9 @@ from redis.exceptions import RedisError as ClientError
 
 from chasqui_engine._redis.bulk_endpoints import BlockingEndpoint, blocking_endpoint_for
 from chasqui_engine._redis.capabilities import PROBE, Capabilities
-from chasqui_engine._redis.connection import Argument, CommandError, Reply, ReplyError, pack
+from chasqui_engine._redis.connection import Argument, CommandError, ReplyError, pack
 from chasqui_engine._redis.scripts import Script
+from chasqui_engine._redis.wire import Reply
 from chasqui_engine.clock import monotonic
 from chasqui_engine.errors import RedisError
 

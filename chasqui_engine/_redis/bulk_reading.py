@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from chasqui_engine._redis.bulk_connection import BulkConnection
-from chasqui_engine._redis.connection import CommandError, Reply, ReplyError
+from chasqui_engine._redis.connection import CommandError, ReplyError
 from chasqui_engine._redis.keys import QueueKeys
+from chasqui_engine._redis.wire import Reply
 
 _TRIES = 5
 _SPECIAL = str.maketrans({c: f"\\{c}" for c in "*?[]\\^-"})

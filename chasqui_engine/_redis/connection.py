@@ -7,12 +7,10 @@ costs per command is more than what the server does for it.
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 import random
-from collections import deque
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import NamedTuple
 
 import hiredis
 from redis.exceptions import RedisError as ClientError
@@ -20,24 +18,25 @@ from redis.exceptions import RedisError as ClientError
 from chasqui_engine._redis.capabilities import PROBE, Capabilities
 from chasqui_engine._redis.endpoints import Endpoint
 from chasqui_engine._redis.scripts import Script
+from chasqui_engine._redis.trouble import Trouble
+from chasqui_engine._redis.wire import LostError, Reply, SilentError, Wire, take_over
 from chasqui_engine.clock import monotonic
 from chasqui_engine.errors import ChasquiError, RedisError, ShutdownError
 
-Reply = Any
 Argument = str | bytes | int | float
 
 ReplyError = hiredis.ReplyError
 
-REPLY_TIMEOUT_S = 15.0
+REPLY_TIMEOUT_S = 10.0
+"""A reply that does not come within this, while nothing moves on the connection, does not come."""
+LATE_S = 5.0
+"""The same for a command that waits at the server, counted from when its wait is over."""
 _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 1.0
 # The server did not run the command: it belongs elsewhere, or this is not the moment. Always safe to send again.
-_NOT_NOW = (
-    *("MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "READONLY", "LOADING", "MASTERDOWN"),
-    *("BUSY ", "NOREPLICAS", "MISCONF"),
-)
-
-_log = logging.getLogger("chasqui")
+_ELSEWHERE = ("MOVED", "ASK", "CLUSTERDOWN", "READONLY", "LOADING", "MASTERDOWN")
+_LATER = ("TRYAGAIN", "BUSY ", "NOREPLICAS", "MISCONF")
+_NOT_NOW = _ELSEWHERE + _LATER
 
 
 def pack(command: tuple[Argument, ...]) -> bytes:
@@ -50,121 +49,24 @@ class CommandError(RedisError):
     """The server's own words about a command it refused."""
 
 
-class _LostError(Exception):
-    """The connection went away before the reply came."""
+class _Problem(NamedTuple):
+    """Why a command has to be sent again."""
 
-
-class _Batch:
-    __slots__ = ("count", "due_at", "future", "replies")
-
-    def __init__(self, count: int, future: asyncio.Future[list[Reply]], due_at: float) -> None:
-        self.count = count
-        self.future = future
-        self.due_at = due_at
-        self.replies: list[Reply] = []
-
-
-class _Wire(asyncio.Protocol):
-    """The socket: bytes out, replies in."""
-
-    def __init__(self, writer: asyncio.StreamWriter) -> None:
-        self._loop = asyncio.get_running_loop()
-        # Kept, because a writer closes its transport when it is collected.
-        self._writer = writer
-        self._transport = transport = writer.transport
-        self._reader = hiredis.Reader()
-        self._waiting: deque[_Batch] = deque()
-        self._unsent: list[bytes] = []
-        self._watch: asyncio.TimerHandle | None = None
-        self.alive = True
-        transport.set_protocol(self)
-
-    async def exchange(self, packed: bytes, count: int, timeout_s: float) -> list[Reply]:
-        """Sends packed commands and returns their replies; `_LostError` if the connection breaks before."""
-        if not self.alive:
-            raise _LostError
-        batch = _Batch(count, self._loop.create_future(), self._loop.time() + timeout_s)
-        # Alone: out at once. Others on their way: what is asked within one turn of the loop goes out as one write.
-        if not self._waiting:
-            self._transport.write(packed)
-        else:
-            if not self._unsent:
-                self._loop.call_soon(self._flush)
-            self._unsent.append(packed)
-        self._waiting.append(batch)
-        # One timer watches over all that waits: setting and cancelling one each costs more than packing a command.
-        if self._watch is None or batch.due_at < self._watch.when():
-            self._watch_until(batch.due_at)
-        return await batch.future
-
-    def _flush(self) -> None:
-        if self.alive and self._unsent:
-            self._transport.write(b"".join(self._unsent))
-        self._unsent.clear()
-
-    def _watch_until(self, due_at: float) -> None:
-        if self._watch is not None:
-            self._watch.cancel()
-        self._watch = self._loop.call_at(due_at, self._look)
-
-    def _look(self) -> None:
-        self._watch = None
-        # What nobody waits for any more may take as long as it likes.
-        due = [batch.due_at for batch in self._waiting if not batch.future.done()]
-        if not due:
-            return
-        if min(due) <= self._loop.time():
-            self.abort("no reply in time")
-        else:
-            self._watch_until(min(due))
-
-    def data_received(self, data: bytes) -> None:
-        reader, waiting = self._reader, self._waiting
-        try:
-            reader.feed(data)
-            while waiting:
-                batch = waiting[0]
-                replies, count = batch.replies, batch.count
-                while len(replies) < count:
-                    reply = reader.gets()
-                    if reply is False:
-                        return
-                    replies.append(reply)
-                waiting.popleft()
-                if not batch.future.done():
-                    batch.future.set_result(replies)
-            if reader.has_data():
-                # Last words before the server hangs up. Kept, they would be taken for the next command's reply.
-                self.abort(f"the server said, unasked: {reader.gets()}")
-        except hiredis.ProtocolError as err:
-            self.abort(f"not a Redis reply: {err}")
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._fail(str(exc or "closed by the server"))
-
-    def abort(self, why: str) -> None:
-        """Drops the connection now; whoever waits gets `_LostError`."""
-        self._transport.abort()
-        self._fail(why)
-
-    def _fail(self, why: str) -> None:
-        self.alive = False
-        if self._watch is not None:
-            self._watch.cancel()
-        while self._waiting:
-            batch = self._waiting.popleft()
-            if not batch.future.done():
-                batch.future.set_exception(_LostError(why))
+    error: RedisError
+    """For whoever gives up."""
+    warning: str | None
+    """For the log; None when it may be over at once."""
 
 
 class Link:
     """A connection that mends itself."""
 
-    def __init__(self, endpoint: Endpoint, *, client_name: str, patience_s: float) -> None:
+    def __init__(self, endpoint: Endpoint, *, client_name: str, patience_s: float, trouble: Trouble) -> None:
         self._endpoint = endpoint
+        self._trouble = trouble
         self._client_name = client_name
         self._patience_s = patience_s
-        self._wire: _Wire | None = None
+        self._wire: Wire | None = None
         self._opening = asyncio.Lock()
         self._gave_up_at = -math.inf
         self._gave_up_because = ""
@@ -233,39 +135,63 @@ class Link:
         self.drop()
 
     async def _exchange(self, packed: bytes, count: int, resend: bool, timeout_s: float) -> list[Reply]:
-        give_up_at = None
-        pause_s = _FIRST_PAUSE_S
-        while True:
-            wire = self._wire
-            if wire is None or not wire.alive:
-                wire = await self._live_wire(self._patience_s)
-            try:
-                replies = await wire.exchange(packed, count, timeout_s)
-            except _LostError as lost:
-                if self._closed:
-                    raise ShutdownError("closed while waiting for the server") from None
-                if not resend:
-                    raise RedisError(
-                        f"lost the connection to {self._endpoint.address} ({lost}) before it confirmed the command, "
-                        "which may or may not have run; what is added with a job id can be sent again safely"
-                    ) from lost
-                problem: RedisError = RedisError(
-                    f"lost the connection to {self._endpoint.address} again and again: {lost}"
-                )
-            else:
-                refusal = _refusal(replies) if count > 1 or type(replies[0]) is ReplyError else None
-                if refusal is None:
-                    return replies
-                problem = CommandError(refusal)
-                wire.abort("the server sent us elsewhere")
-            now = monotonic()
-            give_up_at = give_up_at or now + self._patience_s
-            if now >= give_up_at:
-                raise problem
-            await asyncio.sleep(pause_s * random.uniform(0.5, 1))
-            pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+        wire = self._wire
+        if wire is None or not wire.alive:
+            wire = await self._live_wire(self._patience_s)
+        tried = await self._try(wire, packed, count, resend, timeout_s)
+        return await self._try_on(tried, packed, count, resend, timeout_s) if isinstance(tried, _Problem) else tried
 
-    async def _live_wire(self, patience_s: float) -> _Wire:
+    async def _try(
+        self, wire: Wire, packed: bytes, count: int, resend: bool, timeout_s: float
+    ) -> list[Reply] | _Problem:
+        address = self._endpoint.address
+        try:
+            replies = await wire.exchange(packed, count, timeout_s)
+        except LostError as lost:
+            if self._closed:
+                raise ShutdownError("closed while waiting for the server") from None
+            if not resend:
+                raise RedisError(
+                    f"lost the connection to {address} ({lost}) before it confirmed the command, "
+                    "which may or may not have run; what is added with a job id can be sent again safely"
+                ) from lost
+            error = RedisError(f"lost the connection to {address} again and again: {lost}")
+            return _Problem(error, f"{address} does not answer" if type(lost) is SilentError else None)
+        refusal = _refusal(replies) if count > 1 or type(replies[0]) is ReplyError else None
+        if refusal is None:
+            return replies
+        if not refusal.startswith(_LATER):
+            wire.abort("the server sent us elsewhere")
+        return _Problem(CommandError(refusal), f"{address} cannot do what it is asked: {refusal.rstrip('.')}")
+
+    async def _try_on(
+        self, problem: _Problem, packed: bytes, count: int, resend: bool, timeout_s: float
+    ) -> list[Reply]:
+        """Again and again, until it works or patience is at its end; says so, but not of a short break."""
+        give_up_at = monotonic() + self._patience_s
+        pause_s = _FIRST_PAUSE_S
+        told = mended = False
+        try:
+            while True:
+                if problem.warning is not None and not told:
+                    self._trouble.begin(problem.warning)
+                    told = True
+                if monotonic() >= give_up_at:
+                    raise problem.error
+                await asyncio.sleep(pause_s * random.uniform(0.5, 1))
+                pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+                wire = await self._live_wire(self._patience_s)
+                tried = await self._try(wire, packed, count, resend, timeout_s)
+                if not isinstance(tried, _Problem):
+                    mended = True
+                    return tried
+                # Lost once, it may have been the network's fault; twice, something is wrong.
+                problem = tried if tried.warning is not None else _Problem(tried.error, str(tried.error.args[0]))
+        finally:
+            if told:
+                self._trouble.end(mended=mended)
+
+    async def _live_wire(self, patience_s: float) -> Wire:
         started = monotonic()
         async with self._opening:
             if self._wire is not None and self._wire.alive:
@@ -273,33 +199,43 @@ class Link:
             # Whoever waited behind others while they tried need not try the same once more.
             if self._gave_up_at > started and monotonic() - started > patience_s:
                 raise RedisError(self._gave_up_because)
-            pause_s = _FIRST_PAUSE_S
+            self._wire = await self._open_patiently(started, patience_s)
+            return self._wire
+
+    async def _open_patiently(self, started: float, patience_s: float) -> Wire:
+        pause_s = _FIRST_PAUSE_S
+        told = mended = False
+        try:
             while True:
                 if self._closed:
                     raise ShutdownError("this connection is closed")
                 try:
-                    self._wire = await self._open()
+                    wire = await self._open()
                 except (ClientError, OSError) as err:
+                    why = f"{self._endpoint.address}: {_reason(err)}"
                     if monotonic() - started + pause_s > patience_s:
                         self._gave_up_at = monotonic()
-                        self._gave_up_because = f"cannot reach the server at {self._endpoint.address}: {_reason(err)}"
+                        self._gave_up_because = f"cannot reach the server at {why}"
                         raise RedisError(self._gave_up_because) from err
-                    if pause_s == _FIRST_PAUSE_S:
-                        _log.warning("cannot reach %s: %s; trying on", self._endpoint.address, _reason(err))
+                    if not told:
+                        self._trouble.begin(f"cannot reach {why}")
+                        told = True
                 else:
-                    if pause_s > _FIRST_PAUSE_S:
-                        _log.info("back at %s after %.1f s", self._endpoint.address, monotonic() - started)
-                    return self._wire
+                    mended = True
+                    return wire
                 await asyncio.sleep(pause_s * random.uniform(0.5, 1))
                 pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+        finally:
+            if told:
+                self._trouble.end(mended=mended)
 
-    async def _open(self) -> _Wire:
+    async def _open(self) -> Wire:
         # Bounded by the endpoint, step by step: it may ask several sentinels, or start a server that reads its data.
         connection = await self._endpoint.open(self._client_name)
-        wire = _take_over(connection)
+        wire = take_over(connection)
         try:
             info, commands = await wire.exchange(b"".join(map(pack, PROBE)), len(PROBE), REPLY_TIMEOUT_S)
-        except _LostError as lost:
+        except LostError as lost:
             raise OSError(f"connection lost while greeting ({lost})") from lost
         except BaseException:
             wire.abort("nobody waits for it any more")
@@ -314,13 +250,6 @@ class Link:
             wire.abort("not fit")
             raise
         return wire
-
-
-def _take_over(connection: Any) -> _Wire:
-    """Makes the client's open socket ours; the client's object is left empty, so that it does not close it."""
-    writer = connection._writer
-    connection._reader = connection._writer = None
-    return _Wire(writer)
 
 
 def _refusal(replies: list[Reply]) -> str | None:

@@ -8,6 +8,7 @@ import re
 from chasqui_engine._redis.connection import Link
 from chasqui_engine._redis.endpoints import FetchCredentials, endpoint_for
 from chasqui_engine._redis.keys import QueueKeys
+from chasqui_engine._redis.trouble import Trouble
 
 FOR_EVER = math.inf
 """Patience of what runs unattended: it waits for the server to come back, however long that takes."""
@@ -25,6 +26,7 @@ class Connector:
         self.keys = QueueKeys(queue)
         self._endpoint = endpoint_for(url, self.keys.stream, fetch)
         self._role = role
+        self._trouble = Trouble(self._endpoint.address)
         self._links: list[Link] = []
 
     @property
@@ -36,7 +38,7 @@ class Connector:
         """A new link, not yet connected."""
         # What CLIENT LIST shows; the server takes nothing there but printable ASCII without spaces.
         name = _NOT_FOR_CLIENT_LIST.sub("_", f"chasqui-{self._role}:{self.keys.queue}")
-        link = Link(self._endpoint, client_name=name, patience_s=patience_s)
+        link = Link(self._endpoint, client_name=name, patience_s=patience_s, trouble=self._trouble)
         self._links.append(link)
         return link
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from chasqui_engine._redis import scripts
-from chasqui_engine._redis.connection import REPLY_TIMEOUT_S, Argument, CommandError, Link, ReplyError
+from chasqui_engine._redis.connection import LATE_S, Argument, CommandError, Link, ReplyError
 from chasqui_engine._redis.keys import QueueKeys
 from chasqui_engine.job import DlqEntry
 
@@ -57,7 +57,7 @@ async def read_events(
     link: Link, keys: QueueKeys, after: str, *, count: int, block_ms: int
 ) -> list[tuple[str, dict[str, str]]]:
     """Events after an id, waiting up to `block_ms` for the first."""
-    timeout_s = REPLY_TIMEOUT_S + block_ms / 1000
+    timeout_s = block_ms / 1000 + LATE_S
     reply = await link.call(
         "XREAD", "COUNT", count, "BLOCK", block_ms, "STREAMS", keys.events, after, timeout_s=timeout_s
     )

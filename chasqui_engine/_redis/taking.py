@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from chasqui_engine._redis import scripts
-from chasqui_engine._redis.connection import REPLY_TIMEOUT_S, Argument, CommandError, Link, ReplyError
+from chasqui_engine._redis.connection import LATE_S, Argument, CommandError, Link, ReplyError
 from chasqui_engine._redis.keys import QueueKeys
 
 _JOIN = scripts.load("join", on_full_server=True)
@@ -119,7 +119,7 @@ async def read(
     commands = [(*read, "COUNT", counts[0], *waiting, *stream)]
     commands += [(*read, "COUNT", count, *stream) for count in counts[1:]]
     # A reply that is lost leaves entries in our name: not read twice, but claimed when they have been idle.
-    replies = await link.call_many(commands, timeout_s=REPLY_TIMEOUT_S + block_ms / 1000)
+    replies = await link.call_many(commands, timeout_s=block_ms / 1000 + LATE_S)
     if type(replies[0]) is ReplyError:
         raise CommandError(str(replies[0]))
     return [_deliveries(reply[0][1], read_at) if isinstance(reply, list) and reply else [] for reply in replies]

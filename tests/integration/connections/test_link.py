@@ -11,6 +11,7 @@ from chasqui_engine import RedisError, ShutdownError
 from chasqui_engine._redis import scripts
 from chasqui_engine._redis.connection import CommandError, Link, ReplyError
 from chasqui_engine._redis.endpoints import endpoint_for
+from chasqui_engine._redis.trouble import Trouble
 from chasqui_engine.clock import monotonic
 from tests.integration.connections.fake import OK, FakeServer, bulk
 from tests.integration.connections.support import until
@@ -27,7 +28,8 @@ async def open_link() -> AsyncIterator[OpenLink]:
     links: list[Link] = []
 
     def make(server: FakeServer, patience_s: float = 1.0) -> Link:
-        links.append(Link(endpoint_for(server.url, "k"), client_name="test", patience_s=patience_s))
+        endpoint = endpoint_for(server.url, "k")
+        links.append(Link(endpoint, client_name="test", patience_s=patience_s, trouble=Trouble(endpoint.address)))
         return links[-1]
 
     yield make

@@ -37,8 +37,8 @@ async def behind(valkey_url: str) -> AsyncIterator[Redis]:
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """A reply that does not come within a second is given up."""
-    for module in ("connection", "taking"):
-        monkeypatch.setattr(f"chasqui_engine._redis.{module}.REPLY_TIMEOUT_S", 1.0)
+    monkeypatch.setattr("chasqui_engine._redis.connection.REPLY_TIMEOUT_S", 1.0)
+    monkeypatch.setattr("chasqui_engine._redis.taking.LATE_S", 1.0)
     monkeypatch.setitem(Link.call.__kwdefaults__, "timeout_s", 1.0)  # type: ignore[arg-type]
 
 
