@@ -19,14 +19,11 @@ class Batcher(Generic[T]):
         *,
         most: int,
         idle_s: float = 0.0,
-        in_order: bool = False,
     ) -> None:
-        """With `in_order`, a batch leaves only after the one before has arrived, so none can overtake another."""
         self._flush = flush
         self._on_failure = on_failure
         self._most = most
         self._idle_s = idle_s
-        self._in_order = in_order
         self._items: list[T] = []
         self._on_their_way: set[asyncio.Task[None]] = set()
         self._timer: asyncio.Handle | None = None
@@ -49,8 +46,6 @@ class Batcher(Generic[T]):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._in_order and self._on_their_way:
-            return
         if self._items:
             items, self._items = self._items, []
             task = asyncio.create_task(self._flush(items))
@@ -66,11 +61,9 @@ class Batcher(Generic[T]):
 
     async def flush(self) -> None:
         """Sends what has gathered so far, and waits until that, and what was on its way, has arrived, or failed to."""
-        # In order, what has gathered is the batch after the one that is on its way.
-        for _ in range(2 if self._in_order else 1):
-            self.start()
-            if self._on_their_way:
-                await asyncio.wait(set(self._on_their_way))
+        self.start()
+        if self._on_their_way:
+            await asyncio.wait(set(self._on_their_way))
 
     async def drain(self) -> None:
         """Sends everything and waits until it has arrived, or failed to."""

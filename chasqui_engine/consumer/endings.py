@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-import threading
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -15,6 +13,7 @@ from chasqui_engine._redis.taking import Dead, Delivery, Done, Failed, Membershi
 from chasqui_engine.config import ConsumerConfig
 from chasqui_engine.consumer.batcher import Batcher
 from chasqui_engine.consumer.held import Buffer, Held
+from chasqui_engine.consumer.progress import Progress, ProgressBatcher
 from chasqui_engine.errors import ChasquiError
 from chasqui_engine.metrics.dispatch import SafeSink
 from chasqui_engine.sink import DlqRouted, RetryScheduled
@@ -45,10 +44,7 @@ class Endings:
         """Gets an exception when an ending cannot be written, for a reason that waiting does not mend."""
         fail, idle_s = self._fail, config.ack_idle_ms / 1000
         self._started: Batcher[tuple[str, str, int]] = Batcher(self._tell_started, fail, most=_ACTIVE_BATCH)
-        self._progress: Batcher[tuple[str, str, str]] = Batcher(
-            self._tell_progress, fail, most=_ACTIVE_BATCH, in_order=True
-        )
-        self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
+        self._progress = ProgressBatcher(self._tell_progress, fail, most=_ACTIVE_BATCH)
         self._acks: Batcher[Done] = Batcher(self._ack, fail, most=config.ack_batch, idle_s=idle_s)
         self.ack = self._acks.add
         """Takes a job that ran well; one call less on the hottest path."""
@@ -62,14 +58,8 @@ class Endings:
 
     def progress(self, job_id: str, name: str, progress: str) -> None:
         """A handler, in whatever thread, says how far it is."""
-        if not self._events_max:
-            return
-        if threading.get_ident() == self._thread:
+        if self._events_max:
             self._progress.add((job_id, name, progress))
-            return
-        # A loop that is closed has nobody left to tell.
-        with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._progress.add, (job_id, name, progress))
 
     def retry(self, failed: Failed) -> None:
         """It is to run again."""
@@ -111,7 +101,7 @@ class Endings:
         except ChasquiError as err:
             _log.info("%d 'active' events of %s were not told: %s", len(jobs), self._who.keys.queue, err)
 
-    async def _tell_progress(self, jobs: list[tuple[str, str, str]]) -> None:
+    async def _tell_progress(self, jobs: list[Progress]) -> None:
         await self._started.flush()
         try:
             await taking.tell_progress(self._link, self._who.keys, jobs, events_max=self._events_max)

@@ -25,8 +25,8 @@ class Traffic:
         if self.error is not None:
             raise self.error
 
-    def batcher(self, *, most: int = 100, idle_s: float = 0.0, in_order: bool = False) -> Batcher[int]:
-        return Batcher(self.send, self.failures.append, most=most, idle_s=idle_s, in_order=in_order)
+    def batcher(self, *, most: int = 100, idle_s: float = 0.0) -> Batcher[int]:
+        return Batcher(self.send, self.failures.append, most=most, idle_s=idle_s)
 
 
 @pytest.fixture
@@ -126,31 +126,3 @@ async def test_a_failure_is_told_and_the_next_batch_goes_all_the_same(traffic: T
     await batcher.drain()
     assert traffic.sent == [[0], [1]]
     assert len(traffic.failures) == 1
-
-
-async def test_in_order_no_batch_leaves_before_the_last_has_arrived(traffic: Traffic) -> None:
-    batcher = traffic.batcher(most=2, in_order=True)
-    traffic.gate.clear()
-    batcher.add(0)
-    await _turns()
-    for n in range(1, 6):
-        batcher.add(n)
-        await _turns()
-    assert traffic.sent == [[0]]
-    traffic.gate.set()
-    await batcher.flush()
-    assert traffic.sent == [[0], [1, 2, 3, 4, 5]]
-
-
-async def test_in_order_a_flush_waits_for_what_has_gathered_behind_the_batch_on_its_way(traffic: Traffic) -> None:
-    batcher = traffic.batcher(in_order=True)
-    traffic.gate.clear()
-    batcher.add(0)
-    await _turns()
-    batcher.add(1)
-    flushing = asyncio.create_task(batcher.flush())
-    await _turns()
-    assert not flushing.done()
-    traffic.gate.set()
-    await flushing
-    assert traffic.sent == [[0], [1]]
