@@ -67,7 +67,7 @@ async def list_all(link: Link, keys: QueueKeys, limit: int) -> list[RepeatableMe
             try:
                 metas.append(_meta(stored, decode_stored(stored)))
             except DecodeError as err:
-                _log.warning("repeatable %.200r of %s cannot be read: %s", stored.key, keys.queue, err)
+                _log.warning("repeatable %.200r of %s cannot be read: %.500s", stored.key, keys.queue, err)
     return metas
 
 

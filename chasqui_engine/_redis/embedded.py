@@ -33,6 +33,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from chasqui_engine._redis.embedded_folder import (
     is_locked,
     locked,
+    open_file,
     prepare_folder,
     socket_path,
     try_lock,
@@ -179,7 +180,7 @@ def _join(key: str | None) -> _Shared:
     folder = Path(tempfile.mkdtemp(prefix="chasqui-") if key is None else key)
     try:
         prepare_folder(folder)
-        users_fd = os.open(folder / USERS_LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+        users_fd = open_file(folder / USERS_LOCK, os.O_RDWR)
     except OSError as error:
         raise ConfigError(f"the folder {folder} cannot be used for an embedded server: {error}") from error
     try:
@@ -208,7 +209,7 @@ def _sync_every_write(shared: _Shared) -> None:
 
 
 def _start_guard_if_none(shared: _Shared, server: str, appendfsync: AppendFsync) -> bool:
-    guard_fd = os.open(shared.folder / _GUARD_LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    guard_fd = open_file(shared.folder / _GUARD_LOCK, os.O_RDWR)
     try:
         if not try_lock(guard_fd, fcntl.LOCK_EX):
             return False
@@ -233,16 +234,17 @@ def _write_config(shared: _Shared, appendfsync: AppendFsync) -> None:
         f"appendfsync {appendfsync}",
         "maxmemory-policy noeviction",
     ]
-    (shared.folder / CONFIG).write_text("\n".join(lines) + "\n")
+    with os.fdopen(open_file(shared.folder / CONFIG, os.O_WRONLY | os.O_TRUNC), "w") as config:
+        config.write("\n".join(lines) + "\n")
     log = shared.folder / _LOG
-    if log.exists():
+    if os.path.lexists(log):
         log.replace(log.with_suffix(".log.1"))
 
 
 def _start_guard(shared: _Shared, server: str, guard_fd: int) -> None:
     guard = Path(__file__).with_name("embedded_guard.py")
     at_end = "remove" if shared.key is None else "keep"
-    with open(shared.folder / _LOG, "ab") as log:
+    with os.fdopen(open_file(shared.folder / _LOG, os.O_WRONLY | os.O_APPEND), "ab") as log:
         subprocess.run(
             [sys.executable, "-I", "-S", str(guard), server, str(guard_fd), at_end],
             cwd=shared.folder,

@@ -26,12 +26,20 @@ _SOCKET_PATH_MAX = 103
 
 def prepare_folder(folder: Path) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if not folder.stat().st_mode & 0o077:
+    found = folder.stat()
+    if found.st_uid != os.geteuid():
+        raise ConfigError(f"the folder {folder} belongs to another user, who could change what is in it: name another")
+    if not found.st_mode & 0o077:
         return
     # Closing a folder that serves others (somebody's /tmp, say) would be worse than refusing it.
     if any(folder.iterdir()) and not (folder / USERS_LOCK).exists():
         raise ConfigError(f"the folder {folder} is open to other users and holds other files: name one for the queue")
     folder.chmod(0o700)
+
+
+def open_file(path: Path, flags: int) -> int:
+    """A file of the server's; what leads elsewhere is not followed, so that nothing outside the folder is written."""
+    return os.open(path, flags | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 
 def socket_path(folder: Path) -> str:
@@ -64,7 +72,7 @@ def _make_alias(alias: Path, folder: Path) -> None:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    fd = open_file(path, os.O_RDWR)
     try:
         wait_for_lock(fd, fcntl.LOCK_EX, path.parent)
         yield

@@ -1,0 +1,48 @@
+"""The folder of an embedded server: it must be this user's, and nothing in it may lead elsewhere."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from chasqui_engine._redis import embedded
+from chasqui_engine.errors import ConfigError, RedisError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_a_folder_of_somebody_else_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Closed to others as it is, its owner can still put there what they like."""
+    folder = tmp_path / "q"
+    folder.mkdir(mode=0o700)
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    with pytest.raises(ConfigError, match="belongs to another user"):
+        embedded.acquire_blocking(folder)
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["valkey.conf", "users.lock", "start.lock", "guard.lock"])
+def test_no_link_is_written_through(tmp_path: Path, name: str) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text("as it was")
+    folder = tmp_path / "q"
+    folder.mkdir(mode=0o700)
+    (folder / name).symlink_to(precious)
+    with pytest.raises((ConfigError, RedisError, OSError)):
+        embedded.acquire_blocking(folder)
+    assert precious.read_text() == "as it was"
+
+
+def test_a_log_that_leads_elsewhere_is_put_aside(tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text("as it was")
+    folder = tmp_path / "q"
+    folder.mkdir(mode=0o700)
+    log = embedded._LOG
+    (folder / log).symlink_to(precious)
+    embedded.acquire_blocking(folder).release()
+    assert precious.read_text() == "as it was"
+    assert not (folder / log).is_symlink()
