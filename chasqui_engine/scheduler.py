@@ -81,7 +81,7 @@ class Scheduling:
             ids = mint_ids(len(plan.fires), now_ms)
             envelopes = [encode_fire(stored.data or b"", job_id, now_ms) for job_id in ids]
         except Exception as err:  # noqa: BLE001 - whatever is wrong with one spec must not keep the others from firing
-            _log.warning("repeatable %.200r of %s cannot be read, and does not fire: %.500s", key, self._keys.queue, err)
+            _log.warning("repeatable %.200r of %s cannot be read and does not fire: %.500s", key, self._keys.queue, err)
             return key, at_ms, now_ms + _UNREADABLE_PAUSE_MS, "", []
         return key, at_ms, plan.next_fire_ms, spec.job_name, envelopes
 

@@ -82,7 +82,7 @@ class Handlers:
 
 
 def _untold(job_id: str, name: str, progress: str) -> None:
-    _log.info("job %s (%s) is at %s; progress is not told from a handler's process", job_id, name, progress)
+    _log.info("job %r (%r) is at %s; progress is not told from a handler's process", job_id, name, progress)
 
 
 def _limited(run: Run, limit: TimeLimit) -> Run:

@@ -209,7 +209,7 @@ class WorkerTasks:
         panic = isinstance(error, HandlerPanicError) or not isinstance(error, Exception)
         if self._sink.enabled:
             self._tell(JobOutcomeKind.PANIC if panic else JobOutcomeKind.ERR, attempt, duration_us, delivery.name)
-        _log.debug("job %s failed in run %d", job.id, attempt, exc_info=error)
+        _log.debug("job %r failed in run %d", job.id, attempt, exc_info=error)
         verdict = judge_failure(job, attempt, error, self._config.max_attempts, self._config.retry)
         said = brief(error)
         if isinstance(verdict, Bury):

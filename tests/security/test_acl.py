@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,34 +10,19 @@ from redis.asyncio import Redis
 from redis.exceptions import NoPermissionError, ResponseError
 
 from chasqui_engine import JobFailedError, Queue, QueueEvents, RedisError, RepeatPattern, Worker
-from chasqui_engine._redis.keys import QueueKeys
 from tests.integration.helpers import until, working
-from tests.servers import REDIS_8, ServerProcess
+from tests.security.acl import FOLDER, KEYS, QUEUE, ROLES, Fails, guarded_server, url_for
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
+    from pathlib import Path
 
-    from chasqui_engine import Job
-
-FOLDER = Path(__file__).parents[2] / "deploy" / "acl"
-ROLES = ("producer", "worker", "monitor", "operator")
-PASSWORD = "a-password"
-QUEUE = "guarded"
-KEYS = QueueKeys(QUEUE)
+    from tests.servers import ServerProcess
 
 
 @pytest.fixture
 def server(server_kind: str, tmp_path: Path) -> Iterator[ServerProcess]:
-    """A server that was given the files as they are shipped, each user with a password."""
-    if server_kind == "given":
-        pytest.skip("needs a server of its own")
-    # A file with a command that the server does not know keeps it from starting.
-    worker = "worker-redis-8.2" if server_kind == REDIS_8 else "worker"
-    texts = [(FOLDER / f"{worker if role == 'worker' else role}.acl").read_text() for role in ROLES]
-    texts = [text.replace(" resetpass ", f" >{PASSWORD} ") for text in texts]
-    acl_file = tmp_path / "users.acl"
-    acl_file.write_text("user default on nopass ~* &* +@all\n" + "".join(texts))
-    with ServerProcess(server_kind, ("--aclfile", str(acl_file))) as server:
+    with guarded_server(server_kind, tmp_path) as server:
         yield server
 
 
@@ -46,23 +30,6 @@ def server(server_kind: str, tmp_path: Path) -> Iterator[ServerProcess]:
 async def admin(server: ServerProcess) -> AsyncIterator[Redis]:
     async with Redis.from_url(server.url) as client:
         yield client
-
-
-def url_for(server: ServerProcess, role: str) -> str:
-    return server.url.replace("redis://", f"redis://chasqui-{role}:{PASSWORD}@")
-
-
-class Fails:
-    """A handler: does what the job's name says, and returns its payload."""
-
-    def __init__(self) -> None:
-        self.runs: list[str] = []
-
-    async def __call__(self, job: Job) -> Any:
-        self.runs.append(job.name)
-        if job.name == "dies" or (job.name == "fails once" and job.attempt == 0):
-            raise ValueError("no")
-        return job.payload
 
 
 def worker_of(server: ServerProcess, handler: Fails) -> Worker:
@@ -167,6 +134,7 @@ FOR_NOBODY: list[tuple[str, ...]] = [
 ]
 FOR_OTHERS: dict[str, list[tuple[str, ...]]] = {
     "producer": [
+        ("XTRIM", STREAM, "MAXLEN", "0"),
         ("XRANGE", STREAM, "-", "+"),
         ("XREAD", "STREAMS", STREAM, "0"),
         ("XREADGROUP", "GROUP", "default", "c", "STREAMS", STREAM, ">"),
@@ -202,6 +170,8 @@ FOR_OTHERS: dict[str, list[tuple[str, ...]]] = {
         ("XGROUP", "DESTROY", STREAM, "default"),
         ("XTRIM", STREAM, "MAXLEN", "0"),
         ("SET", KEYS.result("j"), "x"),
+        ("ZADD", KEYS.repeat, "1", "x"),
+        ("HSET", KEYS.spec("x"), "spec", "x"),
     ],
 }
 
@@ -220,9 +190,9 @@ async def test_a_role_is_refused_the_rest(server: ServerProcess, admin: Redis, r
     assert await admin.xlen(STREAM) == 1
 
 
-def test_the_files_for_workers_differ_in_one_command() -> None:
+def test_the_files_for_workers_differ_in_how_entries_leave_the_stream() -> None:
     plain, newer = ((FOLDER / f"{name}.acl").read_text() for name in ("worker", "worker-redis-8.2"))
-    assert newer.replace(" +xackdel", "") == plain != newer
+    assert newer.replace("+xackdel", "+xdel +xack") == plain
 
 
 async def test_a_refusal_is_an_error_that_says_so(server: ServerProcess) -> None:

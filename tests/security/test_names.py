@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,7 +11,8 @@ from hypothesis import strategies as st
 
 from chasqui_engine import ConfigError, Queue, RepeatPattern, Worker
 from chasqui_engine._redis.keys import QueueKeys
-from tests.integration.helpers import keys_of, working
+from tests.integration.consumer.kit import consuming
+from tests.integration.helpers import keys_of, until, working
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
@@ -98,3 +100,28 @@ async def test_names_that_could_are_refused_everywhere(name: str) -> None:
     for field in ("group", "consumer_id"):
         with pytest.raises(ConfigError):
             Worker("q", handler, **{field: name})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("way", ["fails", "is claimed by another"])
+async def test_a_name_or_an_id_cannot_forge_a_line_of_the_log(
+    redis_url: str, raw: Redis, queue_name: str, caplog: pytest.LogCaptureFixture, way: str
+) -> None:
+    forged = "a\nERROR all is lost\x1b[2J"
+    stream = QueueKeys(queue_name).stream
+
+    async def handler(job: Job) -> None:
+        if way == "fails":
+            raise ValueError("no")
+        [entry] = await raw.xpending_range(stream, "default", "-", "+", 1)
+        await raw.xclaim(stream, "default", "another", 0, [entry["message_id"]])
+
+    with caplog.at_level(logging.DEBUG, logger="chasqui"):
+        async with (
+            Queue(queue_name, redis_url=redis_url) as queue,
+            consuming(redis_url, queue_name, handler, max_attempts=1),
+        ):
+            await queue.add(forged, 1, job_id=forged)
+            await until(lambda: "all is lost" in caplog.text)
+    told = [record.getMessage() for record in caplog.records if "all is lost" in record.getMessage()]
+    assert told
+    assert not any("\n" in line or "\x1b" in line for line in told)

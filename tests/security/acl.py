@@ -1,0 +1,57 @@
+"""A server that was given the ACL files as they are shipped, for the tests of them."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from chasqui_engine._redis.keys import QueueKeys
+from tests.servers import REDIS_8, ServerProcess
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from chasqui_engine import Job
+
+FOLDER = Path(__file__).parents[2] / "deploy" / "acl"
+ROLES = ("producer", "worker", "monitor", "operator")
+PASSWORD = "a-password"
+QUEUE = "guarded"
+KEYS = QueueKeys(QUEUE)
+
+
+def file_of(role: str, server_kind: str) -> Path:
+    """The role's file for a kind of server: one with a command that it does not know keeps it from starting."""
+    return FOLDER / ("worker-redis-8.2.acl" if (role, server_kind) == ("worker", REDIS_8) else f"{role}.acl")
+
+
+@contextmanager
+def guarded_server(server_kind: str, folder: Path) -> Iterator[ServerProcess]:
+    """Each user of the files has a password there."""
+    if server_kind == "given":
+        pytest.skip("needs a server of its own")
+    texts = [file_of(role, server_kind).read_text().replace(" resetpass ", f" >{PASSWORD} ") for role in ROLES]
+    acl_file = folder / "users.acl"
+    acl_file.write_text("user default on nopass ~* &* +@all\n" + "".join(texts))
+    with ServerProcess(server_kind, ("--aclfile", str(acl_file))) as server:
+        yield server
+
+
+def url_for(server: ServerProcess, role: str) -> str:
+    return server.url.replace("redis://", f"redis://chasqui-{role}:{PASSWORD}@")
+
+
+class Fails:
+    """A handler: does what the job's name says, and returns its payload."""
+
+    def __init__(self) -> None:
+        self.runs: list[str] = []
+
+    async def __call__(self, job: Job) -> Any:
+        self.runs.append(job.name)
+        if job.name == "dies" or (job.name == "fails once" and job.attempt == 0):
+            raise ValueError("no")
+        return job.payload
