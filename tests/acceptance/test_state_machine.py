@@ -11,10 +11,21 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule, run_state_machine_as_test
+from redis.asyncio import Redis
 
-from chasqui_engine import Consumer, ConsumerConfig, Job, Queue, RepeatPattern, RetryConfig
+from chasqui_engine import (
+    Consumer,
+    ConsumerConfig,
+    Job,
+    MissedFiresPolicy,
+    Queue,
+    RepeatPattern,
+    RetryConfig,
+    Scheduler,
+    SchedulerConfig,
+)
 from chasqui_engine._redis.keys import QueueKeys
-from tests.integration.helpers import until
+from tests.integration.helpers import running, server_ms, until, waiting_jobs
 from tests.wire.theirs import PeerProcess, Theirs
 
 if TYPE_CHECKING:
@@ -24,6 +35,11 @@ MAX_ATTEMPTS = 2
 HOUR_MS = 3_600_000
 DATA: dict[str, dict[str, str]] = {"well": {}, "fail": {"fail": "as told"}}
 """What makes a handler of either engine do what the model foresees."""
+POLICIES = {
+    "skip": MissedFiresPolicy.skip(),
+    "once": MissedFiresPolicy.fire_once(),
+    "all": MissedFiresPolicy.fire_all(2),
+}
 
 
 class Model:
@@ -35,7 +51,8 @@ class Model:
         self.delayed: dict[str, str] = {}
         self.dead: list[tuple[str, str]] = []
         self.taken: set[str] = set()
-        self.specs: set[str] = set()
+        self.specs: dict[str, tuple[int, MissedFiresPolicy]] = {}
+        """Key → hours between fires, and what becomes of those that are missed."""
         self.runs: dict[str, int] = {}
         """Id → runs so far, in all its lives."""
 
@@ -132,8 +149,6 @@ class QueueMachine(RuleBasedStateMachine):
         self.model.delayed.clear()
 
     async def _make_due(self) -> None:
-        from redis.asyncio import Redis
-
         async with Redis.from_url(self.url) as raw:
             for member in await raw.zrange(self._keys.delayed, 0, -1):
                 await raw.zadd(self._keys.delayed, {member: 1})
@@ -174,14 +189,14 @@ class QueueMachine(RuleBasedStateMachine):
         from chasqui_engine import Promoter
 
         service = Promoter(self.url, self._name, config.promoter()) if shy else Consumer(self.url, config)
-        running = asyncio.create_task(
+        at_work = asyncio.create_task(
             service.run(shutdown) if isinstance(service, Promoter) else service.run(handler, shutdown)
         )
         try:
             await until(until_it_is, timeout_s=20)
         finally:
             shutdown.set()
-            await running
+            await at_work
 
     @rule()
     def replay(self) -> None:
@@ -190,28 +205,66 @@ class QueueMachine(RuleBasedStateMachine):
         self.model.waiting.update(self.model.dead)
         self.model.dead.clear()
 
-    @rule(target=specs, hours=st.integers(1, 3))
-    def repeat(self, hours: int) -> str:
-        spec = self._do(self._queue.upsert_repeatable_job("tick", 1, repeat=RepeatPattern.every(hours * HOUR_MS)))
-        self.model.specs.add(spec.id)
-        return str(spec.id)
+    @rule(target=specs, hours=st.integers(1, 3), policy=st.sampled_from(sorted(POLICIES)))
+    def repeat(self, hours: int, policy: str) -> str:
+        return str(self._do(self._upsert(hours, POLICIES[policy])))
+
+    async def _upsert(self, hours: int, policy: MissedFiresPolicy) -> str:
+        pattern = RepeatPattern.every(hours * HOUR_MS)
+        spec = await self._queue.upsert_repeatable_job("tick", DATA["well"], repeat=pattern, missed_fires=policy)
+        self.model.specs[spec.id] = hours, policy
+        return spec.id
+
+    @rule(key=specs, passed=st.integers(1, 4), said_again=st.booleans())
+    def fire(self, key: str, passed: int, said_again: bool) -> None:
+        """So many fires of a spec have passed; its program may say it once more before a scheduler comes."""
+        if key not in self.model.specs:
+            return
+        hours, policy = self.model.specs[key]
+        fired = self._do(self._fire(key, passed, said_again))
+        wanted = {"skip": 0, "fire-once": 1, "fire-all": min(passed, policy.max_catchup or 0)}[policy.kind]
+        assert len(fired) == (1 if passed == 1 else wanted)
+        assert hours * HOUR_MS > self._do(self._until_next(key)) > 0
+        self.model.waiting.update(dict.fromkeys(fired, "well"))
+
+    async def _fire(self, key: str, passed: int, said_again: bool) -> set[str]:
+        """The ids of the jobs that were made."""
+        hours, policy = self.model.specs[key]
+        async with Redis.from_url(self.url) as raw:
+            due_ms = await server_ms(raw) - (2 * passed - 1) * hours * HOUR_MS // 2
+            await raw.zadd(self._keys.repeat, {key: due_ms})
+            if said_again:
+                await self._upsert(hours, policy)
+            async with running(Scheduler(self.url, self._name, SchedulerConfig(tick_interval_ms=5)).run):
+                await until(lambda: self._is_planned(raw))
+        return {job.id for job in await self._on_the_stream()} - self.model.waiting.keys()
+
+    async def _is_planned(self, raw: Redis) -> bool:
+        return not await raw.zcount(self._keys.repeat, "-inf", await server_ms(raw))
+
+    async def _on_the_stream(self) -> list[Job]:
+        async with Redis.from_url(self.url) as raw:
+            return await waiting_jobs(raw, self._name)
+
+    async def _until_next(self, key: str) -> float:
+        """How long it is until a spec fires."""
+        async with Redis.from_url(self.url) as raw:
+            return float(await raw.zscore(self._keys.repeat, key) or 0) - await server_ms(raw)
 
     @rule(key=specs)
     def end_repeating(self, key: str) -> None:
         assert self._do(self._queue.remove_repeatable_by_key(key)) == (key in self.model.specs)
-        self.model.specs.discard(key)
+        self.model.specs.pop(key, None)
 
     @invariant()
     def everything_is_where_it_should_be(self) -> None:
         stream, delayed, dead, specs = self._do(self._counts())
         model = self.model
         assert (stream, delayed, dead) == (len(model.waiting), len(model.delayed), len(model.dead))
-        assert specs == model.specs
+        assert specs == model.specs.keys()
         assert self.ran == model.runs
 
     async def _counts(self) -> tuple[int, int, int, set[str]]:
-        from redis.asyncio import Redis
-
         keys = self._keys
         async with Redis.from_url(self.url) as raw:
             specs = {meta.key for meta in await self._queue.get_repeatable_jobs()}
