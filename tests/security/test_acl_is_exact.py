@@ -142,11 +142,14 @@ async def produce(url: str, admin: Redis) -> None:
 
 
 async def work(url: str, admin: Redis) -> None:
-    """Take, run, retry, bury, promote, fire; take over from one that died; hand back at the end."""
+    """Take, run, retry, bury, promote, fire; take over from one that died; be deleted by hand; hand back at the end."""
     handler = Fails()
 
     async def handle(job: Job) -> Any:
         result = await handler(job)
+        if job.name == "delayed":
+            for consumer in await admin.xinfo_consumers(KEYS.stream, "default"):
+                await admin.xgroup_delconsumer(KEYS.stream, "default", consumer["name"])
         await asyncio.sleep(60 if job.name == "hangs" else 0)
         return result
 
