@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         ShutdownError,
         UnrecoverableError,
     )
-    from chasqui_engine.events import QueueEvent, QueueEvents
+    from chasqui_engine.events import EVENT_NAMES, QueueEvent, QueueEvents
     from chasqui_engine.health import QueueHealth
     from chasqui_engine.job import AddOptions, DlqEntry, DlqReason, Job, JobId, JobRetryOverride
     from chasqui_engine.metrics import InMemorySink, OtelSink, PrometheusSink
@@ -82,7 +82,7 @@ _HOMES = {
         "ShutdownError",
         "UnrecoverableError",
     ),
-    "events": ("QueueEvent", "QueueEvents"),
+    "events": ("EVENT_NAMES", "QueueEvent", "QueueEvents"),
     "health": ("QueueHealth",),
     "job": ("AddOptions", "DlqEntry", "DlqReason", "Job", "JobId", "JobRetryOverride"),
     "metrics": ("InMemorySink", "OtelSink", "PrometheusSink"),
@@ -143,6 +143,7 @@ def version() -> str:
 
 
 __all__ = [
+    "EVENT_NAMES",
     "AddOptions",
     "BackoffKind",
     "BackoffSpec",

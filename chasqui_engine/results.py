@@ -51,13 +51,15 @@ class Outcome:
 class _Waited:
     """One job that somebody waits for."""
 
-    __slots__ = ("dead", "future", "last_error", "waiters")
+    __slots__ = ("dead", "dead_at", "future", "last_error", "waiters")
 
     def __init__(self, future: asyncio.Future[Outcome]) -> None:
         self.future = future
         self.waiters = 0
         self.dead: tuple[str, int] | None = None
         self.last_error: str | None = None
+        self.dead_at = float("inf")
+        """When its death was told."""
 
 
 class ResultHub:
@@ -141,6 +143,7 @@ class ResultHub:
         elif kind == "dlq":
             attempt = fields.get("attempt", "0")
             waited.dead = fields.get("reason", ""), int(attempt) if _COUNT.fullmatch(attempt) else 0
+            waited.dead_at = monotonic()
         if kind in ("completed", "dlq"):
             self._ended.add(job_id)
             self._look.set()
@@ -188,7 +191,8 @@ class ResultHub:
     def _resolve_without_record(self, job_id: str, asked_at: float) -> None:
         waited = self._waited.get(job_id)
         completed_at = self._completed.get(job_id)
-        if waited is not None and waited.dead is not None:
+        # Told while the record was asked for, it may be there by now: it is asked for again.
+        if waited is not None and waited.dead is not None and waited.dead_at < asked_at:
             # Buried by an engine that leaves no failure record.
             reason, attempt = waited.dead
             self._resolve(job_id, Outcome(error=JobFailedError(job_id, reason, waited.last_error, attempt)))

@@ -31,6 +31,10 @@ class Worker:
     - `read_block_ms`, `read_count` and the others: as in `ConsumerConfig`, which says what each is for.
     """
 
+    _shutdown: StopSignal | None = None
+    _started: asyncio.Event | None = None
+    _running: asyncio.Task[None] | None = None
+
     def __init__(
         self,
         queue_name: str,
@@ -57,6 +61,7 @@ class Worker:
         shutdown_deadline_secs: float | None = None,
         time_limit_secs: TimeLimit = None,
         run_plain_in: RunPlainIn | None = None,
+        relay: bool = False,
         metrics: MetricsSink | None = None,
     ) -> None:
         given = {
@@ -84,12 +89,10 @@ class Worker:
             delayed_enabled=delayed_enabled,
             run_scheduler=run_scheduler,
             store_results=store_results,
+            relay=relay,
             **settings,
         )
         self._consumer = Consumer(apply_tls(redis_url, tls), self._config, credential_provider=credential_provider)
-        self._shutdown: StopSignal | None = None
-        self._started: asyncio.Event | None = None
-        self._running: asyncio.Task[None] | None = None
         self._closed = False
 
     @property

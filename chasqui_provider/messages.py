@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -23,8 +23,8 @@ _log = logging.getLogger(__name__)
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 10.0
 _LAST_WORDS_S = 1.0
 """For verdicts that were given to be written when the stream is closed."""
-_MOST_DELIVERIES = 100
-"""For jobs that bring no number of their own: here a run is an offer to Airflow, which may be away for a while."""
+_MOST_OFFERS = 100
+"""Of a job to Airflow, which may be away for a while."""
 
 
 class Verdict(Enum):
@@ -33,6 +33,12 @@ class Verdict(Enum):
     STORED = "stored"
     REJECTED = "rejected"
     FAILED = "failed"
+
+
+def check_count(name: str, given: object) -> None:
+    """A whole number of something that there must be."""
+    if isinstance(given, bool) or not isinstance(given, int) or given < 1:
+        raise ValueError(f"{name} must be a whole number from 1 up, got {given!r}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +57,7 @@ class StreamOptions:
 
     def __post_init__(self) -> None:
         for name in ("batch_size", "max_in_flight"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be from 1 up, got {getattr(self, name)}")
+            check_count(name, getattr(self, name))
         if self.batch_size > self.max_in_flight:
             raise ValueError(f"batch_size ({self.batch_size}) must not be over max_in_flight ({self.max_in_flight})")
         if self.linger_s < 0:
@@ -77,6 +82,7 @@ class Batch:
     held: Sequence[_Held] = field(repr=False)
     handed_on: int = 0
     """Receivers that have passed it on to Airflow and come back for more."""
+    _unwanted: set[str] = field(default_factory=set, repr=False)
 
     def payload(self, queue_name: str) -> dict[str, Any]:
         """The event's payload."""
@@ -98,11 +104,16 @@ class Batch:
         """Whether it is known how these jobs end."""
         return all(held.verdict.done() for held in self.held)
 
+    def reject(self, job_ids: Iterable[str]) -> None:
+        """These jobs are not wanted: once it is known how the others end, they go to the dead letters."""
+        self._unwanted.update(job_ids)
+
     def settle(self, verdict: Verdict) -> None:
         """Tells the worker how these jobs end."""
         for held in self.held:
             if not held.verdict.done():
-                held.verdict.set_result(verdict)
+                unwanted = verdict is Verdict.STORED and held.job.id in self._unwanted
+                held.verdict.set_result(Verdict.REJECTED if unwanted else verdict)
 
 
 class JobStream:
@@ -179,7 +190,8 @@ class JobStream:
             group=self._options.group,
             concurrency=in_flight,
             read_count=in_flight,
-            max_attempts=_MOST_DELIVERIES,
+            max_attempts=_MOST_OFFERS,
+            relay=True,
             shutdown_deadline_secs=0,
         )
 

@@ -28,7 +28,7 @@ _PAGE = 500
 class Delivery:
     """One entry of the stream in a worker's hands."""
 
-    __slots__ = ("deliveries", "entry_id", "envelope", "held_at", "lost", "name", "read_at")
+    __slots__ = ("alone", "deliveries", "entry_id", "envelope", "held_at", "lost", "name", "read_at")
 
     def __init__(self, entry_id: bytes, envelope: bytes | None, name: str, deliveries: int, read_at: float) -> None:
         self.entry_id = entry_id
@@ -43,6 +43,8 @@ class Delivery:
         """Monotonic seconds since when heartbeats cover it."""
         self.lost = False
         """Another worker has it now."""
+        self.alone = False
+        """It may be what silences workers: no other such entry is to be out with it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,7 +112,9 @@ class Buffer:
 
     def put_suspects(self, deliveries: Iterable[Delivery]) -> None:
         """Adds entries of which one may be out at a time, until `suspect_done`."""
-        self._suspects.extend(deliveries)
+        for delivery in deliveries:
+            delivery.alone = True
+            self._suspects.append(delivery)
         self._offer_suspect()
 
     def suspect_done(self) -> None:
@@ -163,7 +165,7 @@ class Buffer:
 
     def empty(self) -> list[Delivery]:
         """Takes everything out."""
-        if any(delivery.deliveries >= SUSPECT for delivery in self._entries):
+        if any(delivery.alone for delivery in self._entries):
             self._suspect_out = False
         left = [*self._entries, *self._suspects]
         self._entries.clear()

@@ -185,20 +185,21 @@ class Reader:
     async def _accept_again(self, again: list[Delivery]) -> None:
         """Of entries whose workers went silent, only what was begun is to count: each may wait here for another that
         takes this worker along too. Of those that run alone few are kept: other workers may have a hand free."""
-        suspects = [delivery for delivery in again if delivery.deliveries >= SUSPECT]
+        suspects = [] if self._config.relay else [one for one in again if one.deliveries >= SUSPECT]
         left = suspects[max(0, _MOST_SUSPECTS - self._buffer.suspects) :]
         self._left_some = bool(left)
-        kept = [delivery for delivery in again if delivery not in left]
+        alone = suspects[: len(suspects) - len(left)]
+        kept = [one for one in again if one not in suspects]
         try:
-            await taking.recount(self._commands, self._who, _counts(kept))
+            await taking.recount(self._commands, self._who, _counts(kept + alone))
             silence_ms = max(0, self._config.claim_min_idle_ms - _FREE_AGAIN_MS)
             await taking.recount(self._commands, self._who, _counts(left), silence_ms=silence_ms)
         finally:
             # They are held: cancelled here, nobody else would ever run them.
             for delivery in left:
                 self._held.leave(delivery)
-            self._buffer.put(delivery for delivery in kept if delivery.deliveries < SUSPECT)
-            self._buffer.put_suspects(delivery for delivery in kept if delivery.deliveries >= SUSPECT)
+            self._buffer.put(kept)
+            self._buffer.put_suspects(alone)
 
     async def _room(self) -> int:
         """Waits until there is use for more entries; returns for how many."""

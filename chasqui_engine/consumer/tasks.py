@@ -23,7 +23,7 @@ from chasqui_engine.config import ConsumerConfig
 from chasqui_engine.consumer.endings import Endings
 from chasqui_engine.consumer.forks import end_if_forked
 from chasqui_engine.consumer.handlers import HandlerPanicError, Run
-from chasqui_engine.consumer.held import SUSPECT, Buffer, Held
+from chasqui_engine.consumer.held import Buffer, Held
 from chasqui_engine.consumer.verdict import (
     MAX_DETAIL_CHARS,
     MAX_ERROR_CHARS,
@@ -83,7 +83,7 @@ class WorkerTasks:
                 if not await buffer.wait():
                     return
                 continue
-            if delivery.deliveries >= SUSPECT:
+            if delivery.alone:
                 await self._work_alone(delivery)
                 continue
             if (delivery.lost or not held.certain(delivery, monotonic())) and not await self._still_ours(delivery):
@@ -94,7 +94,7 @@ class WorkerTasks:
         job = self._open(delivery)
         if job is None:
             return
-        if must_be_counted(job, delivery.deliveries, allowed_runs(job, self._config.max_attempts)):
+        if must_be_counted(job, delivery.deliveries, self._allowed_runs(job)):
             begun = count_when_begun(delivery.deliveries)
             if await taking.recount(self._link, self._who, [(delivery.entry_id, begun)]):
                 self._endings.forget(delivery)
@@ -152,7 +152,7 @@ class WorkerTasks:
         except DecodeError as err:
             self._reject(delivery, DlqReason.decode_failed(str(err.args[0])))
             return None
-        allowed = allowed_runs(job, self._config.max_attempts)
+        allowed = self._allowed_runs(job)
         begun = runs_begun(job, delivery.deliveries, allowed)
         if begun >= allowed:
             silent = "; the last worker went silent before it was done" if delivery.deliveries else ""
@@ -161,6 +161,9 @@ class WorkerTasks:
             return None
         job.deliveries = begun - job.attempt
         return job
+
+    def _allowed_runs(self, job: Job) -> int:
+        return self._config.max_attempts if self._config.relay else allowed_runs(job, self._config.max_attempts)
 
     def _reject(self, delivery: Delivery, reason: DlqReason, job_id: str | None = None, attempt: int = 0) -> None:
         """Buries an entry that no handler ran for."""
@@ -210,7 +213,7 @@ class WorkerTasks:
         if self._sink.enabled:
             self._tell(JobOutcomeKind.PANIC if panic else JobOutcomeKind.ERR, attempt, duration_us, delivery.name)
         _log.debug("job %r failed in run %d", job.id, attempt, exc_info=error)
-        verdict = judge_failure(job, attempt, error, self._config.max_attempts, self._config.retry)
+        verdict = judge_failure(job, attempt, error, self._allowed_runs(job), self._config.retry)
         said = brief(error)
         if isinstance(verdict, Bury):
             reason, detail = verdict.reason.as_str(), verdict.reason.detail or ""

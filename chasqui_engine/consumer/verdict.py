@@ -31,11 +31,11 @@ class Bury:
 Verdict = Retry | Bury
 
 
-def judge_failure(job: Job, runs_made: int, error: BaseException, max_attempts: int, retry: RetryConfig) -> Verdict:
-    """After run number `runs_made` failed with `error`."""
+def judge_failure(job: Job, runs_made: int, error: BaseException, allowed: int, retry: RetryConfig) -> Verdict:
+    """After run number `runs_made` of those that are `allowed` failed with `error`."""
     if isinstance(error, UnrecoverableError | EncodeError):
         return Bury(DlqReason.unrecoverable(describe(error)))
-    if runs_made >= allowed_runs(job, max_attempts):
+    if runs_made >= allowed:
         return Bury(DlqReason.retries_exhausted(describe(error)))
     return Retry(backoff_ms(runs_made, job.retry.backoff if job.retry else None, retry))
 

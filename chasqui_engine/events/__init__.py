@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chasqui_engine.events.event import QueueEvent
+from chasqui_engine.events.event import EVENT_NAMES, QueueEvent
 from chasqui_engine.events.subscription import QueueEvents
 
-__all__ = ["QueueEvent", "QueueEvents"]
+__all__ = ["EVENT_NAMES", "QueueEvent", "QueueEvents"]

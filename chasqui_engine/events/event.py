@@ -9,9 +9,7 @@ from typing import Any
 
 from chasqui_engine.job import MAX_PROGRESS_CHARS
 
-EVENT_NAMES = (
-    *("waiting", "active", "completed", "failed", "retry-scheduled", "delayed", "dlq", "drained", "progress"),
-)
+EVENT_NAMES = ("waiting", "active", "completed", "failed", "retry-scheduled", "delayed", "dlq", "drained", "progress")
 """What may happen."""
 _NUMBERS = frozenset({"attempt", "backoff_ms", "delay_ms", "duration_us", "ts"})
 

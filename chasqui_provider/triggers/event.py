@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
+from airflow.sdk.exceptions import AirflowRuntimeError
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from chasqui_engine import QueueEvent, QueueEvents
 from chasqui_provider.connection import DEFAULT_CONN_ID
 from chasqui_provider.hooks.chasqui import ChasquiHook
+from chasqui_provider.messages import check_count
+from chasqui_provider.triggers.choices import as_event_names, as_names
 from chasqui_provider.values import to_json
+
+_log = logging.getLogger(__name__)
 
 _STORED_AFTER_S = 5.0
 """An event that left the trigger so long ago is in Airflow's database; only then is its place remembered."""
@@ -39,20 +45,19 @@ class ChasquiEventTrigger(BaseEventTrigger):
         self,
         queue_name: str | None = None,
         chasqui_conn_id: str = DEFAULT_CONN_ID,
-        events: Sequence[str] = (),
-        job_names: Sequence[str] = (),
+        events: str | Sequence[str] = (),
+        job_names: str | Sequence[str] = (),
         job_id_prefix: str = "",
         batch_size: int = 100,
         linger: float = 0.2,
         from_start: bool = False,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        if batch_size < 1:
-            raise ValueError(f"batch_size must be from 1 up, got {batch_size}")
+        check_count("batch_size", batch_size)
         self.queue_name = queue_name
         self.chasqui_conn_id = chasqui_conn_id
-        self.events = tuple(events)
-        self.job_names = tuple(job_names)
+        self.events = as_event_names(events)
+        self.job_names = as_names(job_names)
         self.job_id_prefix = job_id_prefix
         self.batch_size = batch_size
         self.linger = linger
@@ -168,5 +173,10 @@ class _Place:
             ripe = None
             while self._passed and self._passed[0][0] <= asyncio.get_running_loop().time():
                 ripe = self._passed.popleft()[1]
-            if ripe is not None:
+            if ripe is None:
+                continue
+            try:
                 await self.save(ripe)
+            except AirflowRuntimeError as err:
+                _log.warning("the place %s in the events is not kept yet: %s", ripe, err)
+                self._passed.appendleft((asyncio.get_running_loop().time(), ripe))

@@ -13,6 +13,7 @@ from chasqui_provider.connection import DEFAULT_CONN_ID
 from chasqui_provider.hooks.chasqui import ChasquiHook
 from chasqui_provider.messages import Batch, JobStream, StreamOptions, Verdict
 from chasqui_provider.told import left_to_tell
+from chasqui_provider.triggers.choices import as_names
 
 if TYPE_CHECKING:
     from airflow.triggers.shared_stream import SharedStreamProducer
@@ -43,7 +44,7 @@ class ChasquiMessageTrigger(BaseEventTrigger):
         queue_name: str | None = None,
         chasqui_conn_id: str = DEFAULT_CONN_ID,
         group: str = "default",
-        job_names: Sequence[str] = (),
+        job_names: str | Sequence[str] = (),
         batch_size: int = 1,
         linger: float = 0.0,
         max_in_flight: int = 100,
@@ -53,7 +54,7 @@ class ChasquiMessageTrigger(BaseEventTrigger):
         self.chasqui_conn_id = chasqui_conn_id
         self.options = StreamOptions(
             group=group,
-            job_names=tuple(job_names),
+            job_names=as_names(job_names),
             batch_size=batch_size,
             linger_s=linger,
             max_in_flight=max_in_flight,
@@ -76,7 +77,10 @@ class ChasquiMessageTrigger(BaseEventTrigger):
         )
 
     def accepts(self, payload: dict[str, Any]) -> bool:
-        """Whether an event's jobs are wanted; those that are not go to the dead letters. For subclasses."""
+        """Whether a job is wanted, given as an event with it alone; one that is not goes to the dead letters.
+
+        For subclasses.
+        """
         del payload
         return True
 
@@ -96,17 +100,18 @@ class ChasquiMessageTrigger(BaseEventTrigger):
 
     async def filter_shared_stream(self, shared_stream: AsyncIterator[Any]) -> AsyncIterator[TriggerEvent]:
         """Each batch as an event, without what an earlier event has told."""
-        from airflow.triggers.shared_stream import reject_shared_stream_event
-
         async for batch, queue_name in shared_stream:
-            payload = await left_to_tell(batch.payload(queue_name), self.asset_state_store)
-            if payload["jobs"] and not self.accepts(payload):
-                reject_shared_stream_event()
-                continue
+            payload = self._wanted(batch, await left_to_tell(batch.payload(queue_name), self.asset_state_store))
             if payload["jobs"]:
                 yield TriggerEvent(payload)
             # Reached only when the event is on its way; a trigger that is cancelled before never gets here.
             batch.handed_on += 1
+
+    def _wanted(self, batch: Batch, payload: dict[str, Any]) -> dict[str, Any]:
+        """The event without the jobs that this trigger turns down."""
+        jobs = [job for job in payload["jobs"] if self.accepts({**payload, "jobs": [job]})]
+        batch.reject({job["id"] for job in payload["jobs"]} - {job["id"] for job in jobs})
+        return {**payload, "jobs": jobs}
 
     async def open(self) -> JobStream:
         """The stream of jobs, not yet started."""
@@ -122,13 +127,13 @@ class ChasquiMessageTrigger(BaseEventTrigger):
         batches = stream.batches()
         try:
             async for batch in batches:
-                payload = batch.payload(stream.queue_name)
-                if self.accepts(payload):
+                payload = self._wanted(batch, batch.payload(stream.queue_name))
+                if payload["jobs"]:
                     batch.handed_on += 1
                     yield TriggerEvent(payload)
                     leaving.append((asyncio.get_running_loop().time() + _STORED_AFTER_S, batch))
                 else:
-                    batch.settle(Verdict.REJECTED)
+                    batch.settle(Verdict.STORED)
         finally:
             settling.cancel()
             await asyncio.gather(settling, return_exceptions=True)

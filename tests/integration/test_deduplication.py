@@ -119,7 +119,7 @@ async def test_a_stream_without_ids_left_takes_no_id_of_a_job(producer: Producer
 
 async def test_a_bulk_write_that_failed_leaves_its_ids_free(raw: Redis, queue_name: str) -> None:
     keys = QueueKeys(queue_name)
-    fence = Fence(write_id="w", chunk="0-0", digest="d", ttl_s=60)
+    fence = Fence(write_id="w", chunk="0-0", digest="d", ttl_s=60, by_id=False)
     limits = Limits(max_stream_len=10, trim=False, taken_ttl_s=60, events_max=100)
     for job_id, broken, delay_ms in (("now", keys.stream, None), ("later", keys.delayed, 60_000)):
         envelope = encode_envelope(job_id, b"\xc0", 1)

@@ -62,6 +62,7 @@ CONSUMER = {
     "max_result_bytes": 16 * 1024 * 1024,
     "time_limit_secs": None,
     "run_plain_in": "thread",
+    "relay": False,
     "metrics": noop_sink(),
 }
 PROMOTER = {
@@ -148,7 +149,7 @@ FROM_ONE = {
 FROM_NOTHING = {ProducerConfig: ["max_delay_secs"], ConsumerConfig: ["ack_idle_ms"]}
 FLAGS = {
     ProducerConfig: ["events_enabled"],
-    ConsumerConfig: ["delayed_enabled", "events_enabled", "run_scheduler", "store_results"],
+    ConsumerConfig: ["delayed_enabled", "events_enabled", "run_scheduler", "store_results", "relay"],
     PromoterConfig: ["events_enabled"],
 }
 NAMES = {

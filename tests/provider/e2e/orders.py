@@ -8,7 +8,7 @@ from typing import Any
 import redis
 
 from chasqui_engine import SyncQueue
-from tests.provider.e2e.real_airflow import ORDERS, RealAirflow
+from tests.provider.e2e.real_airflow import IS_3_3, ORDERS, RealAirflow
 
 
 def add(queue: SyncQueue, ids: list[str]) -> None:
@@ -33,7 +33,7 @@ def not_acked(folder: Path) -> int:
 
 
 def all_taken(airflow: RealAirflow, orders: SyncQueue, ids: list[str]) -> list[str]:
-    """What the runs took, once they have these; Airflow may leave an event for the run that the next event makes."""
+    """What the runs took, once they have these; Airflow 3.1 may leave an event for the run that the next event makes."""
     nudges = 0
 
     def taken() -> list[str]:
@@ -42,6 +42,8 @@ def all_taken(airflow: RealAirflow, orders: SyncQueue, ids: list[str]) -> list[s
         found = [job for run in runs for job in airflow.xcom("woken", run["dag_run_id"], "take")]
         if set(ids) <= set(found):
             return [job for job in found if not job.startswith("nudge")]
+        if IS_3_3:
+            return []
         add(orders, [f"nudge-{nudges}"])
         nudges += 1
         airflow.until(lambda: all_stored(airflow, [f"nudge-{nudges - 1}"]), "the nudge")

@@ -24,13 +24,14 @@ class State:
     async def dead(self) -> list[dict[bytes, bytes]]:
         return [fields for _, fields in await self._client.xrange(f"{self._prefix}:dlq")]
 
-    async def take_as(self, consumer: str) -> None:
-        """Somebody takes what waits, and is silent for ten minutes."""
+    async def take_as(self, consumer: str, times: int = 1) -> None:
+        """Somebody takes what waits, so many times, and is silent for ten minutes."""
         stream, group = f"{self._prefix}:stream", "default"
         await self._client.xgroup_create(stream, group, "0", mkstream=True)
         ((_, entries),) = await self._client.xreadgroup(group, consumer, {stream: ">"})
         for entry_id, _ in entries:
-            await self._client.xclaim(stream, group, consumer, 0, [entry_id], idle=600_000, justid=True)
+            silent = {"idle": 600_000, "retrycount": times, "justid": True}
+            await self._client.xclaim(stream, group, consumer, 0, [entry_id], **silent)  # type: ignore[arg-type]
 
     async def empty(self) -> bool:
         return not await self.waiting() and not await self.delayed()

@@ -89,7 +89,7 @@ def check_round_trip(queue_name: str) -> None:
 
 @pytest.mark.slow
 def test_sentinel(connect: Any, queue_name: str) -> None:
-    with Watched() as watched:
+    with Watched(REDIS_7) as watched:
         hosts = ", ".join(f"127.0.0.1:{sentinel.port}" for sentinel in watched.sentinels)
         connect(host=hosts, schema="0", extra={"sentinel": SERVICE, "sentinel_password": watched.password})
         check_round_trip(queue_name)

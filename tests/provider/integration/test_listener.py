@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -13,12 +13,14 @@ pytest.importorskip("airflow.models.asset_state_store", reason="assets have had 
 
 from airflow._shared.timezones import timezone
 from airflow.listeners.listener import get_listener_manager
-from airflow.models.asset import AssetActive, AssetEvent, AssetModel, AssetWatcherModel
+from airflow.models.asset import AssetActive, AssetDagRunQueue, AssetEvent, AssetModel, AssetWatcherModel
 from airflow.models.asset_state_store import AssetStateStoreModel
+from airflow.models.dag import DagModel
+from airflow.models.dagbundle import DagBundleModel
 from airflow.models.trigger import Trigger
 from airflow.triggers.base import TriggerEvent
 from airflow.utils.session import create_session
-from sqlalchemy import select, update
+from sqlalchemy import select, text, update
 from sqlalchemy.dialects import mysql, postgresql
 
 from chasqui_provider.plugins import listener
@@ -95,7 +97,7 @@ def test_of_an_event_that_is_not_stored_no_mark_stays(
     assert not events(asset_id)
 
 
-@pytest.mark.parametrize("payload", [None, 3, {"jobs": [job("a")]}, {"queue_name": "q", "events": []}])
+@pytest.mark.parametrize("payload", [None, 3, {"jobs": [job("a")]}, {"queue_name": "q", "events": [{"event": "dlq"}]}])
 def test_events_of_others_leave_no_mark(watcher: tuple[int, int], payload: Any) -> None:
     asset_id, trigger_id = watcher
     Trigger.submit_event(trigger_id, TriggerEvent(payload))
@@ -120,6 +122,54 @@ def test_marks_go_after_a_day_but_not_at_once_after_a_start(
     monkeypatch.setattr(listener, "_next_sweep_s", 0.0)
     Trigger.submit_event(trigger_id, told(job("last")))
     assert marks(asset_id) == {"of somebody else", *(mark_of(job(one)) for one in ("new", "next", "last"))}
+
+
+def queue_a_run(asset_id: int) -> datetime:
+    """As an earlier event does; long ago, so that the difference shows."""
+    long_ago = timezone.utcnow() - timedelta(hours=1)
+    with create_session() as session:
+        dag_id = f"woken-{asset_id}"
+        session.merge(DagBundleModel(name="tests"))
+        session.flush()
+        session.add(DagModel(dag_id=dag_id, bundle_name="tests"))
+        session.flush()
+        session.add(AssetDagRunQueue(asset_id=asset_id, target_dag_id=dag_id, created_at=long_ago))
+    return long_ago
+
+
+@pytest.mark.parametrize("payload", [{"queue_name": "q", "jobs": [job("a")]}, {"queue_name": "q", "events": [{}]}])
+def test_a_run_that_is_queued_and_not_made_gets_what_is_told_meanwhile(
+    watcher: tuple[int, int], payload: dict[str, Any]
+) -> None:
+    """Airflow gives a run the events up to the moment at which it was queued."""
+    asset_id, trigger_id = watcher
+    queue_a_run(asset_id)
+    Trigger.submit_event(trigger_id, TriggerEvent(payload))
+    with create_session() as session:
+        queued_at = session.scalar(select(AssetDagRunQueue.created_at).where(AssetDagRunQueue.asset_id == asset_id))
+        told_at = session.scalar(select(AssetEvent.timestamp).where(AssetEvent.asset_id == asset_id))
+    assert queued_at >= told_at
+
+
+def test_events_of_others_leave_queued_runs_alone(watcher: tuple[int, int]) -> None:
+    asset_id, trigger_id = watcher
+    queued = queue_a_run(asset_id)
+    Trigger.submit_event(trigger_id, TriggerEvent({"of": "another provider"}))
+    with create_session() as session:
+        found = session.scalar(select(AssetDagRunQueue.created_at).where(AssetDagRunQueue.asset_id == asset_id))
+    assert found == queued
+
+
+def test_an_error_of_ours_does_not_cost_the_event(watcher: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    asset_id, trigger_id = watcher
+
+    def fail(session: Any) -> None:
+        session.execute(text("select * from no_such_table"))
+
+    monkeypatch.setattr(listener, "_sweep", fail)
+    Trigger.submit_event(trigger_id, told(job("a")))
+    assert events(asset_id) == 1
+    assert not marks(asset_id), "taken back as a whole"
 
 
 @pytest.mark.parametrize(

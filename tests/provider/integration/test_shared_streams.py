@@ -197,6 +197,59 @@ async def test_rejected_goes_to_the_dead_letters(queue: Queue, state: State) -> 
         assert (dead[b"reason"], b"rejected by Airflow" in dead[b"detail"]) == (b"unrecoverable", True)
 
 
+async def test_of_a_batch_only_what_is_not_wanted_is_rejected(queue: Queue, state: State) -> None:
+    class Picky(ChasquiMessageTrigger):
+        def accepts(self, payload: dict[str, Any]) -> bool:
+            return payload["jobs"][0]["payload"] != "bad"
+
+    told = await queue.add("o", "good", job_id="told")
+    await queue.add("o", "bad", job_id="bad")
+    await queue.add("o", "good", job_id="good")
+    await state.take_as("a triggerer that died")
+    async with runner() as airflow:
+        airflow.start(1, knowing(Picky(queue.name, batch_size=3, linger=0.3), told))
+        await until(lambda: airflow.events, "the event")
+        airflow.store()
+        await until(state.empty, "all ends")
+        assert airflow.job_ids() == ["good"]
+        (dead,) = await state.dead()
+        assert dead[b"reason"] == b"unrecoverable"
+
+
+async def test_a_job_for_one_run_is_offered_again_and_not_buried(queue: Queue, state: State) -> None:
+    """Its own number of attempts is for those who work on it; Airflow is only told of it."""
+    job = await queue.add("o", None, job_id="a", attempts=1, backoff=10)
+    async with runner() as first:
+        first.start(1, ChasquiMessageTrigger(queue.name))
+        await until(lambda: first.events, "the event")
+    assert await state.dead() == []
+    async with runner() as second:
+        second.start(1, knowing(ChasquiMessageTrigger(queue.name), job))
+        await until(state.empty, "the ack: it was stored, and nobody had said so")
+    assert second.events == []
+    assert await state.dead() == []
+
+
+async def test_what_two_triggerers_died_with_comes_in_batches(queue: Queue, state: State) -> None:
+    await queue.add_bulk([{"name": "o", "data": n, "job_id": f"j{n}"} for n in range(20)])
+    await state.take_as("a triggerer that died", times=3)
+    async with runner() as airflow:
+        airflow.start(1, ChasquiMessageTrigger(queue.name, batch_size=20, linger=0.5))
+        await until(lambda: len(airflow.job_ids()) == 20, "all jobs")
+        assert len(airflow.events) == 1
+        airflow.store()
+        await until(state.empty, "the acks")
+
+
+async def test_one_name_may_be_given_as_text(queue: Queue, state: State) -> None:
+    await queue.add("order", None, job_id="a")
+    async with runner() as airflow:
+        airflow.start(1, ChasquiMessageTrigger(queue.name, job_names="order"))
+        await until(lambda: airflow.events, "the event")
+        airflow.store()
+        await until(state.empty, "the ack")
+
+
 async def test_names_that_are_not_wanted_are_rejected(queue: Queue, state: State) -> None:
     await queue.add("spam", None)
     await queue.add("order", None, job_id="a")

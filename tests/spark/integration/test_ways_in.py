@@ -36,7 +36,7 @@ def test_cluster(spark: SparkSession, queue_name: str) -> None:
 
 @pytest.mark.slow
 def test_sentinel(spark: SparkSession, queue_name: str) -> None:
-    with Watched() as watched:
+    with Watched(REDIS_7) as watched:
         there_and_back(spark, watched.url, queue_name)
 
 
