@@ -2,7 +2,8 @@
 
 A run's interval starts at its fire. Its length holds, in microseconds, what the engine keeps in Redis: how often the
 spec has fired (when there is a limit) and how many missed fires are still to be made up for. After an outage its end
-also names the fire at which the schedule goes on; otherwise that is simply the next one.
+also names the fire at which the schedule goes on; otherwise that is simply the next one. The end of a run that is only
+planned names where the DAG ends, if it does: whoever makes the run of it is told nothing else.
 """
 
 from __future__ import annotations
@@ -29,6 +30,13 @@ class Fire:
     """Missed fires that follow this one at once."""
     resume_ms: int | None = None
     """Where the schedule goes on after those; None for the fire after this one."""
+    until_ms: int | None = None
+    """Of a plan: no fire comes after this moment; None where nobody set an end."""
+
+    @property
+    def is_after_outage(self) -> bool:
+        """Whether it was planned when fires had been missed already."""
+        return self.to_make_up > 0 or self.resume_ms is not None
 
 
 class _Dropped:
@@ -72,7 +80,7 @@ class Schedule:
 
     def check(self) -> None:
         """Raises `ConfigError` when the state does not fit between two fires."""
-        if self.largest_code >= (self.spacing_ms - 2) * 1000 and self.largest_code:
+        if self.largest_code and 2 * self.largest_code + 1 >= (self.spacing_ms - 2) * 1000:
             raise ConfigError(
                 f"limit ({self.spec.limit}) times max_catchup ({self._most_made_up}) is too much to be counted "
                 f"for fires that are {self.spacing_ms} ms apart"
@@ -123,20 +131,32 @@ class Schedule:
     def end_us(self, fire: Fire) -> int:
         """The end of a run's data interval, in microseconds since the epoch."""
         code = fire.fired * (self._most_made_up + 1) + fire.to_make_up
+        if fire.until_ms is not None and not fire.is_after_outage:
+            return self._last_moment_ms(fire.at_ms, fire.until_ms) * 1000 + self.largest_code + 1 + code
         return (fire.resume_ms or fire.at_ms) * 1000 + code
 
     def read(self, start_us: int, end_us: int) -> Fire:
         """The run that an interval belongs to; an interval of another timetable is taken for a plain fire."""
         at_ms = start_us // 1000
-        resume_ms = None
+        resume_ms = until_ms = None
         code = end_us - at_ms * 1000
-        if not 0 <= code <= self.largest_code:
+        if not self._is_code(code):
             resume_ms = self._fire_near_ms(at_ms, end_us)
             code = end_us - (resume_ms or 0) * 1000
-            if resume_ms is None or resume_ms <= at_ms or not 0 <= code <= self.largest_code:
-                return Fire(at_ms, 0)
+            if resume_ms is None or resume_ms <= at_ms or not self._is_code(code):
+                resume_ms, until_ms = None, self._last_moment_ms(at_ms, end_us // 1000)
+                code = end_us - until_ms * 1000 - self.largest_code - 1
+                if until_ms < at_ms or not self._is_code(code):
+                    return Fire(at_ms, 0)
         fired, to_make_up = divmod(code, self._most_made_up + 1)
-        return Fire(at_ms, fired, to_make_up, resume_ms)
+        return Fire(at_ms, fired, to_make_up, resume_ms, until_ms)
+
+    def _is_code(self, code: int) -> bool:
+        return 0 <= code <= self.largest_code
+
+    def _last_moment_ms(self, at_ms: int, until_ms: int) -> int:
+        """The last moment, up to the given one, at which a row with a fire at `at_ms` can have another."""
+        return at_ms + (until_ms - at_ms) // self.spacing_ms * self.spacing_ms
 
     def _fire_near_ms(self, at_ms: int, end_us: int) -> int | None:
         """The fire that stands behind the end of an interval: the one at most `largest_code` before it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from calendar import timegm
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.exceptions import AirflowTimetableInvalid
 from airflow.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable
 from pendulum import DateTime, instance
+from sqlalchemy.orm import object_session
 
 from chasqui_engine import ConfigError, MissedFiresPolicy, RepeatableSpec, RepeatPattern
 from chasqui_provider.timetables.fires import BEFORE_ALL_MS, Fire, Schedule
@@ -24,9 +26,27 @@ _LATE_MS = 60_000
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
+_FILLS_UP = "iter_dagrun_infos_between"
+_CALLERS_LOOKED_AT = 4
+_PLANS_ARE_LOOKED_AT_AGAIN = hasattr(Timetable, "next_run_info_from_dag_model")
+
 
 def _now_ms() -> int:
     return int(time() * 1000)
+
+
+def _is_filling_up() -> bool:
+    """Whether a range is being filled up, as `airflow backfill create` does: then every fire in it counts.
+
+    Airflow asks for that in the very words in which it asks for the runs of a DAG with `catchup` and an `end_date`.
+    Only who asks tells the two apart.
+    """
+    frame = inspect.currentframe()
+    for _ in range(_CALLERS_LOOKED_AT):
+        frame = frame and frame.f_back
+        if frame is not None and frame.f_code.co_name == _FILLS_UP:
+            return True
+    return False
 
 
 class MissedFireError(Exception):
@@ -41,6 +61,11 @@ class RepeatableTimetable(Timetable):
     """
 
     def __init__(self, spec: RepeatableSpec, since_ms: int | None = None) -> None:
+        if not isinstance(spec, RepeatableSpec):
+            raise ConfigError(
+                f"spec must be a RepeatableSpec, such as RepeatableSpec('report', RepeatPattern.cron('0 9 * * *'), "
+                f"None); got {spec!r}"
+            )
         self.spec = spec
         self.since_ms = since_ms
         self._schedule = Schedule(spec)
@@ -98,35 +123,40 @@ class RepeatableTimetable(Timetable):
         self, *, last_automated_data_interval: DataInterval | None, restriction: TimeRestriction
     ) -> DagRunInfo | None:
         """The next run. Never raises: operators ask it as well."""
-        now_ms = _now_ms()
-        if restriction.catchup and restriction.latest is not None and _ms(restriction.latest) <= now_ms:
-            # A range in the past: somebody fills it up, and every fire in it counts.
-            now_ms = BEFORE_ALL_MS
+        filling_up = _is_filling_up()
+        now_ms = BEFORE_ALL_MS if filling_up else _now_ms()
         if last_automated_data_interval is None:
             fire = self._first(restriction, now_ms)
         else:
             start, end = last_automated_data_interval
             fire = self._schedule.after(self._schedule.read(_us(start), _us(end)), now_ms)
-        if fire is None or (restriction.latest is not None and fire.at_ms > _ms(restriction.latest)):
+        until_ms = _optional_ms(restriction.latest)
+        if fire is None or (until_ms is not None and fire.at_ms > until_ms):
             return None
-        return self._info(fire)
+        is_plan = _PLANS_ARE_LOOKED_AT_AGAIN and not filling_up
+        return self._info(replace(fire, until_ms=until_ms) if is_plan else fire)
 
     def next_run_info_from_dag_model(self, *, dag_model: Any) -> DagRunInfo | None:
         """What becomes, now, of the run that was planned earlier (Airflow 3.2 and later ask before they make a run).
 
-        After an outage the plan is old: the policy decides again. If it drops the fire, the DAG is told its next one
-        and this run is not made.
+        After an outage the plan is old: the policy decides again. If it drops the fire, whoever only looks is told the
+        next one. The scheduler would make a run of any answer: its DAG is told the next one, and this run is not made.
         """
         planned = super().next_run_info_from_dag_model(dag_model=dag_model)
         if planned is None or planned.data_interval is None:
             return planned
         was = self._schedule.read(_us(planned.data_interval.start), _us(planned.data_interval.end))
-        if was.to_make_up or was.resume_ms is not None:
+        if was.is_after_outage:
             return planned
         fire = self._schedule.next_due(was.at_ms, max(0, was.fired - 1), _now_ms())
         if fire is not None and fire.at_ms == was.at_ms:
             return self._info(fire)
-        following = None if fire is None else self._info(fire)
+        if fire is None or (was.until_ms is not None and fire.at_ms > was.until_ms):
+            following = None
+        else:
+            following = self._info(replace(fire, until_ms=was.until_ms))
+        if object_session(dag_model) is None:
+            return following
         dag_model.next_dagrun = following and following.logical_date
         dag_model.next_dagrun_data_interval = following and following.data_interval
         dag_model.next_dagrun_create_after = following and following.run_after
@@ -147,9 +177,12 @@ class RepeatableTimetable(Timetable):
         interval = self.spec.pattern.interval_ms
         return at_ms if interval is None else at_ms // interval * interval
 
-    def _info(self, fire: Fire) -> DagRunInfo:
-        at = _datetime(fire.at_ms * 1000)
-        return DagRunInfo(run_after=at, data_interval=DataInterval(at, _datetime(self._schedule.end_us(fire))))
+    def _info(self, fire: Fire) -> DagRunInfo | None:
+        try:
+            at, end = _datetime(fire.at_ms * 1000), _datetime(self._schedule.end_us(fire))
+        except OverflowError:  # later than any date
+            return None
+        return DagRunInfo(run_after=at, data_interval=DataInterval(at, end))
 
 
 def schedule_from_spec(spec: RepeatableSpec, since_ms: int | None = None) -> RepeatableTimetable:
@@ -160,17 +193,35 @@ def schedule_from_spec(spec: RepeatableSpec, since_ms: int | None = None) -> Rep
 def spec_from_dag(dag: DAG, payload: Any = None) -> RepeatableSpec:
     """The spec that a DAG is scheduled by, to be stored in a queue: `producer.upsert_repeatable(spec_from_dag(dag))`.
 
-    The DAG's bounds become the spec's: it fires after `start_date` and until `end_date`.
+    The bounds are those of both: it fires when the DAG has begun and the spec too, until the first of them ends. An
+    `every` fires in the DAG's row if it is stored before the row begins; stored later, it counts from that moment.
     """
     timetable: Any = dag.timetable
     if not isinstance(timetable, RepeatableTimetable):
         raise ConfigError(
             f"DAG {dag.dag_id!r} is scheduled by {type(timetable).__name__}, not by a RepeatableTimetable"
         )
-    spec = timetable.spec
-    start_ms = spec.start_after_ms or _optional_ms(dag.start_date) or timetable.since_ms
-    end_ms = spec.end_before_ms or _optional_ms(dag.end_date)
-    return replace(spec, payload=payload, start_after_ms=start_ms, end_before_ms=end_ms)
+    ends_ms = [end for end in (timetable.spec.end_before_ms, _optional_ms(dag.end_date)) if end is not None]
+    return replace(
+        timetable.spec,
+        payload=payload,
+        start_after_ms=_start_after_ms(timetable, _optional_ms(dag.start_date)),
+        end_before_ms=min(ends_ms, default=None),
+    )
+
+
+def _start_after_ms(timetable: RepeatableTimetable, start_ms: int | None) -> int | None:
+    """The start from which the engine fires as the DAG does."""
+    spec, since_ms = timetable.spec, timetable.since_ms
+    begins_ms = [begin for begin in (spec.start_after_ms, since_ms) if begin is not None]
+    if start_ms is None:
+        return max(begins_ms, default=None)
+    if since_ms is None:
+        return max([*begins_ms, start_ms])
+    base_ms, interval = max(begins_ms), spec.pattern.interval_ms
+    if interval is None or base_ms >= start_ms:
+        return max(base_ms, start_ms - 1)  # with a row that began elsewhere, the start itself may fire
+    return base_ms + (-(-(start_ms - base_ms) // interval) - 1) * interval
 
 
 def _optional_ms(moment: datetime | None) -> int | None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import re
 from collections.abc import Callable, Iterable
@@ -74,9 +75,14 @@ def _spec(fields: dict[str, Any]) -> tuple[RepeatableSpec, int | None]:
     )
     if pattern.interval_ms is None:
         return spec, None
-    # Any earlier fire of the row would do; this one is the same in every snapshot.
-    return spec, int(fields["next_fire_ms"]) % pattern.interval_ms
+    # Any moment of the row from the spec's start on would do; this one is the same in every snapshot.
+    start_ms = spec.start_after_ms or 0
+    return spec, start_ms + (int(fields["next_fire_ms"]) - start_ms) % pattern.interval_ms
 
 
 def _id_part(text: str) -> str:
-    return re.sub(r"[^\w.-]+", "_", text).strip("_")
+    """What an id may hold of a text; where that is not all of it, a few letters tell it from others of the kind."""
+    kept = re.sub(r"[^\w.-]+", "_", text).strip("_")
+    if kept == text:
+        return kept
+    return f"{kept}_{hashlib.sha256(text.encode()).hexdigest()[:8]}"

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from importlib import import_module
+from importlib.util import find_spec
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,6 +27,9 @@ from chasqui_engine import (
 from chasqui_provider.timetables import repeatable, snapshot
 from chasqui_provider.timetables.repeatable import RepeatableTimetable, schedule_from_spec, spec_from_dag
 from chasqui_provider.timetables.snapshot import dags_from_queue, snapshot_of, snapshot_variable
+
+_HOME_OF_DAGS = "definitions.dag" if find_spec("airflow.serialization.definitions") else "serialized_objects"
+SerializedDAG: Any = import_module(f"airflow.serialization.{_HOME_OF_DAGS}").SerializedDAG
 
 START = datetime(2027, 3, 1, tzinfo=UTC)
 HOURLY = RepeatableSpec("report", RepeatPattern.cron("0 * * * *"), {"n": 1})
@@ -67,7 +74,7 @@ def test_a_count_that_does_not_fit_is_refused() -> None:
     spec = RepeatableSpec("e", RepeatPattern.cron("* * * * *"), None, limit=1_000, missed_fires=policy)
     with pytest.raises(AirflowTimetableInvalid, match="limit"):
         RepeatableTimetable(spec).validate()
-    RepeatableTimetable(RepeatableSpec("e", RepeatPattern.cron("* * * * *"), None, limit=900_000)).validate()
+    RepeatableTimetable(RepeatableSpec("e", RepeatPattern.cron("* * * * *"), None, limit=400_000)).validate()
 
 
 def test_a_limit_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,16 +89,13 @@ def test_a_limit_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     assert runs == [START + timedelta(minutes=n) for n in (1, 2, 3)]
 
 
-def test_a_range_in_the_past_is_filled_up_whatever_the_policy(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("until_h", [5, 24 * 30])
+def test_a_range_is_filled_up_whatever_the_policy(until_h: int, monkeypatch: pytest.MonkeyPatch) -> None:
     at(START + timedelta(days=9), monkeypatch)
-    restriction = TimeRestriction(instance(START), instance(START + timedelta(hours=5)), catchup=True)
-    last, runs = None, []
-    while info := RepeatableTimetable(HOURLY).next_dagrun_info(
-        last_automated_data_interval=last, restriction=restriction
-    ):
-        runs.append(info.run_after)
-        last = info.data_interval
-    assert runs == [START + timedelta(hours=n) for n in range(1, 6)]
+    dag = SimpleNamespace(timetable=RepeatableTimetable(HOURLY), dag_id="d")
+    infos = list(SerializedDAG.iter_dagrun_infos_between(dag, START, START + timedelta(hours=until_h)))
+    assert [info.run_after for info in infos] == [START + timedelta(hours=n) for n in range(1, until_h + 1)]
+    assert all(info.data_interval.end == info.run_after for info in infos)
 
 
 @pytest.mark.parametrize("late_s", [0, 20, 59])
@@ -111,6 +115,25 @@ def test_what_never_fires_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     timetable = RepeatableTimetable(RepeatableSpec("e", RepeatPattern.cron("0 0 0 1 1 * 2000"), None))
     restriction = TimeRestriction(instance(START), None, False)
     assert timetable.next_dagrun_info(last_automated_data_interval=None, restriction=restriction) is None
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        RepeatableSpec("e", RepeatPattern.every(3 * 10**14), None),
+        RepeatableSpec("e", RepeatPattern.every(86_400_000 * 400), None, start_after_ms=253_402_300_799_000),
+    ],
+)
+def test_what_fires_after_the_last_date_is_no_error(spec: RepeatableSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+    at(START, monkeypatch)
+    restriction = TimeRestriction(instance(START), None, False)
+    timetable = RepeatableTimetable(spec)
+    assert timetable.next_dagrun_info(last_automated_data_interval=None, restriction=restriction) is None
+
+
+def test_only_a_spec_makes_a_timetable() -> None:
+    with pytest.raises(ConfigError, match=r"spec must be a RepeatableSpec.*RepeatPattern\.cron"):
+        RepeatableTimetable("0 * * * *")  # type: ignore[arg-type]
 
 
 def test_latest_only_can_ask(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,7 +160,11 @@ class TestBothWays:
         start_ms = int(START.timestamp() * 1000)
         assert (spec.pattern, spec.payload) == (HOURLY.pattern, {"n": 2})
         assert (spec.start_after_ms, spec.end_before_ms) == (start_ms, start_ms + 86_400_000)
-        assert spec_from_dag(dag_with(FULL)).start_after_ms == 1_000
+        both = spec_from_dag(dag_with(FULL, end_date=START + timedelta(days=1)))
+        assert (both.start_after_ms, both.end_before_ms) == (start_ms, start_ms + 86_400_000)
+        narrow = replace(FULL, start_after_ms=start_ms + 5, end_before_ms=start_ms + 9)
+        both = spec_from_dag(dag_with(narrow, end_date=START + timedelta(days=1)))
+        assert (both.start_after_ms, both.end_before_ms) == (start_ms + 5, start_ms + 9)
         with pytest.raises(ConfigError, match="RepeatableTimetable"):
             spec_from_dag(DAG("other", schedule="@daily", start_date=START))
 
@@ -165,16 +192,39 @@ class TestBothWays:
 
         dags = dags_from_queue("c", "q", start_date=START, tasks=tasks, tags=["made"])
         assert asked == [snapshot_variable("q", "c")]
-        assert sorted(dags) == ["q__a_x", "q__b"]
-        assert dags["q__a_x"].task_ids == ["a"]
+        first, second = dags
+        assert first.startswith("q__a_x_")
+        assert second == "q__b"
+        assert dags[first].task_ids == ["a"]
         assert [spec.key for spec in seen] == ["a::x", "b"]
         at(START, monkeypatch)
-        timetable: Any = dags["q__a_x"].timetable
+        timetable: Any = dags[first].timetable
         info = timetable.next_dagrun_info(
             last_automated_data_interval=None, restriction=TimeRestriction(instance(START), None, False)
         )
         row = plan_fires(seen[0], now_ms + 5_123 - 7_000, 0, now_ms)
         assert int(info.run_after.timestamp() * 1000) == row.next_fire_ms == now_ms + 5_123
+
+    def test_specs_that_look_alike_have_a_dag_each(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        patterns = [RepeatPattern.cron("*/5 * * * *"), RepeatPattern.cron("5 * * * *")]
+        keys = [RepeatableSpec("job", pattern, None).resolved_key() for pattern in patterns]
+        kept = snapshot_of(RepeatableMeta(key, "job", pattern, 0) for key, pattern in zip(keys, patterns, strict=True))
+        monkeypatch.setattr(snapshot.Variable, "get", lambda _, **__: json.loads(json.dumps(kept)))
+        dags = dags_from_queue("c", "q", start_date=START, tasks=lambda _: None)
+        assert sorted(dag.timetable.summary for dag in dags.values()) == ["*/5 * * * * UTC", "5 * * * * UTC"]
+        assert list(dags) == list(dags_from_queue("c", "q", start_date=START, tasks=lambda _: None))
+
+    def test_a_row_that_began_after_the_specs_start_is_kept(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        now_ms = int(START.timestamp() * 1000)
+        meta = RepeatableMeta("e", "e", RepeatPattern.every(7_000), now_ms + 5_123, start_after_ms=now_ms - 99_999)
+        kept = json.loads(json.dumps(snapshot_of([meta])))
+        monkeypatch.setattr(snapshot.Variable, "get", lambda _, **__: kept)
+        at(START, monkeypatch)
+        timetable: Any = dags_from_queue("c", "q", start_date=START, tasks=lambda _: None)["q__e"].timetable
+        info = timetable.next_dagrun_info(
+            last_automated_data_interval=None, restriction=TimeRestriction(instance(START), None, False)
+        )
+        assert int(info.run_after.timestamp() * 1000) == now_ms + 5_123
 
     def test_no_snapshot_no_dags(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(snapshot.Variable, "get", lambda _, **options: options["default"])
