@@ -58,7 +58,7 @@ class TaskFunctions:
         return sorted(self._functions)
 
     async def handler(self, job: Job) -> Any:
-        """Runs the function that a job names; `async def` in the event loop, others in a thread."""
+        """Runs the function that a job names: in a thread, and what is to be awaited in the event loop."""
         function = self._functions.get(job.name)
         if function is None:
             raise UnrecoverableError(f"no function {job.name!r} here; registered are {', '.join(self.names) or 'none'}")
@@ -67,4 +67,5 @@ class TaskFunctions:
             raise UnrecoverableError("the payload is no call: it needs 'args' and 'kwargs'")
         if inspect.iscoroutinefunction(function):
             return await function(*call["args"], **call["kwargs"])
-        return await asyncio.to_thread(function, *call["args"], **call["kwargs"])
+        result = await asyncio.to_thread(function, *call["args"], **call["kwargs"])
+        return await result if inspect.isawaitable(result) else result

@@ -94,6 +94,20 @@ class TestFunctions:
         with pytest.raises(UnrecoverableError):
             await functions.handler(Job.new(payload, name=name))
 
+    async def test_what_has_to_be_awaited_is(self) -> None:
+        class Adder:
+            async def __call__(self, a: int, b: int) -> int:
+                return a + b
+
+        async def double(a: int) -> int:
+            return 2 * a
+
+        functions = TaskFunctions()
+        functions.register(Adder(), name="add")
+        functions.register(lambda a: double(a + 1), name="double")
+        assert await functions.handler(Job.new({"args": [1, 2], "kwargs": {}}, name="add")) == 3
+        assert await functions.handler(Job.new({"args": [3], "kwargs": {}}, name="double")) == 8
+
     def test_a_name_is_taken_once(self) -> None:
         functions = TaskFunctions()
         functions.register(len)
