@@ -45,7 +45,8 @@ def value_of(ending: Ending, on_dead: OnDead) -> Any:
             return ending
         detail = f": {ending['detail']}" if ending.get("detail") else ""
         raise JobDeadError(
-            f"job {ending['job_id']} is dead after {ending['attempt']} run(s) ({ending['reason']}){detail}"
+            f"job {ending['job_id']} is dead after {ending['attempt']} run(s) ({ending['reason']}){detail}. To run it "
+            "again: ChasquiReplayDlqOperator, or clear the task that added it, if that gave it no job_id"
         )
     raise ResultExpiredError(
         f"job {ending['job_id']} completed, but its result is not stored: it has expired, or its worker runs "

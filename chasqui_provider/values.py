@@ -11,13 +11,23 @@ import binascii
 import contextlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import UUID
 
-from chasqui_engine import ConfigError
+from chasqui_engine import BackoffSpec, ConfigError
 
 _BYTES = "$bytes"
+
+_SHOWN = 200
+"""Characters of a wrong value that an error shows."""
+
+_TIMEDELTA = re.compile(
+    r"(?:(?P<days>-?\d+) days?, )?(?P<hours>\d+):(?P<minutes>[0-5]\d):(?P<seconds>[0-5]\d(?:\.\d+)?)"
+)
+"""A `timedelta` as text: `2:00:00`, `1 day, 0:30:00`."""
 
 
 def to_json(value: Any) -> Any:
@@ -55,66 +65,110 @@ def _decoded(text: str) -> Any:
         return {_BYTES: text}
 
 
+def is_left_out(value: Any) -> bool:
+    """Whether a field says nothing: also when a template made text of nothing."""
+    return value is None or (isinstance(value, str) and value.strip() in ("", "None"))
+
+
+def as_text(name: str, value: Any) -> str | None:
+    """An id or a name; a template that is rendered natively makes a number of digits."""
+    if is_left_out(value):
+        return None
+    if isinstance(value, bool) or not isinstance(value, str | int | float | UUID):
+        raise ConfigError(f"{name} must be text, got {value!r}")
+    return str(value)
+
+
 def as_ids(value: Any) -> list[str]:
     """Job ids from one id, a list, or the text that a template made of a list."""
-    if isinstance(value, str):
-        text = value.strip()
-        value = _literal(text) if text.startswith("[") else [text]
-    ids = list(value) if isinstance(value, Sequence | set | frozenset) else None
-    if not ids or not all(isinstance(job_id, str) and job_id.strip() for job_id in ids):
-        raise ConfigError(f"job_ids must be one id or a list of them, got {value!r}")
-    return ids
+    given = value.strip() if isinstance(value, str) else value
+    if isinstance(given, str) and given.startswith("["):
+        given = _literal("job_ids", given)
+    items = [given] if isinstance(given, str | bytes) or not isinstance(given, Sequence | set | frozenset) else given
+    ids = [as_text("job_ids", item) for item in items]
+    if None in ids:
+        raise ConfigError(f"job_ids must be one id or a list of them, got {_shortened(value)}")
+    return [job_id for job_id in ids if job_id is not None]
 
 
-def as_delay(value: Any) -> timedelta | None:
-    """A delay from a `timedelta`, seconds, or seconds as text."""
-    if value is None or value == "":
+def as_items(value: Any) -> Iterable[Any]:
+    """What to make jobs of: anything that can be gone through, or the text that a template made of a list."""
+    if isinstance(value, str) and value.strip().startswith(("[", "(")):
+        value = _literal("payloads", value)
+    if isinstance(value, str | bytes | bytearray | Mapping) or not isinstance(value, Iterable):
+        raise ConfigError(
+            "payloads must be a list, an iterator, or a function that returns one: put a single payload into a list, "
+            f"and pass an XCom as `task.output`, or as a template of a list; got {_shortened(value)}"
+        )
+    return value
+
+
+def as_duration(name: str, value: Any) -> timedelta | None:
+    """A time span from a `timedelta`, seconds, or either as text."""
+    if is_left_out(value):
         return None
     if isinstance(value, timedelta):
         return value
     try:
+        clock = _TIMEDELTA.fullmatch(value.strip()) if isinstance(value, str) else None
+        if clock is not None:
+            return timedelta(**{unit: float(number) for unit, number in clock.groupdict(default="0").items()})
         return timedelta(seconds=float(value))
     except (TypeError, ValueError, OverflowError) as err:
-        raise ConfigError(f"delay must be seconds or a timedelta, got {value!r}") from err
+        raise ConfigError(f"{name} must be seconds or a timedelta, got {value!r}") from err
 
 
-def as_time(value: Any) -> datetime | None:
+def as_time(name: str, value: Any) -> datetime | None:
     """A point in time from a `datetime` or ISO text; without a zone it is UTC."""
-    if value is None or value == "":
+    if is_left_out(value):
         return None
+    moment = value
     if isinstance(value, str):
         try:
-            value = datetime.fromisoformat(value)
+            moment = datetime.fromisoformat(value.strip())
         except ValueError as err:
-            raise ConfigError(f"run_at must be a datetime or ISO 8601 text, got {value!r}") from err
-    if not isinstance(value, datetime):
-        raise ConfigError(f"run_at must be a datetime or ISO 8601 text, got {value!r}")
-    return value if value.tzinfo else value.replace(tzinfo=UTC)
+            raise ConfigError(f"{name} must be a datetime or ISO 8601 text, got {value!r}") from err
+    if not isinstance(moment, datetime):
+        raise ConfigError(f"{name} must be a datetime or ISO 8601 text, got {value!r}")
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def as_int(name: str, value: Any) -> int | None:
     """A whole number, also from text."""
-    if value is None or value == "":
+    if is_left_out(value):
         return None
+    is_whole = not isinstance(value, bool) and (not isinstance(value, float) or value.is_integer())
     try:
-        return int(value)
+        if is_whole:
+            return int(value)
     except (TypeError, ValueError) as err:
         raise ConfigError(f"{name} must be a whole number, got {value!r}") from err
+    raise ConfigError(f"{name} must be a whole number, got {value!r}")
 
 
-def as_backoff(value: Any) -> Any:
-    """A backoff: milliseconds, a spec's fields, or either as text."""
-    if isinstance(value, str):
-        text = value.strip()
-        return _literal(text) if text.startswith("{") else as_int("backoff", text)
-    return value
+def as_backoff(value: Any) -> BackoffSpec | None:
+    """A backoff: milliseconds, a spec or its fields, or any but a spec as text."""
+    if isinstance(value, str) and value.strip().startswith("{"):
+        value = _literal("backoff", value)
+    if isinstance(value, BackoffSpec):
+        return value
+    if isinstance(value, Mapping):
+        return BackoffSpec.from_dict(dict(value))
+    delay_ms = as_int("backoff", value)
+    return None if delay_ms is None else BackoffSpec.fixed(delay_ms)
 
 
-def _literal(text: str) -> Any:
+def _literal(name: str, text: str) -> Any:
     """What a template made of a list or mapping: JSON, or Python's own notation."""
+    text = text.strip()
     with contextlib.suppress(ValueError):
         return json.loads(text)
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError) as err:
-        raise ConfigError(f"cannot be read as a list or mapping: {text!r}") from err
+        raise ConfigError(f"{name} cannot be read as a list or mapping: {_shortened(text)}") from err
+
+
+def _shortened(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
+from chasqui_engine import AddOptions, ConfigError, EncodeError, Job, JobRetryOverride, SyncQueue
 from chasqui_provider.ids import task_job_id
 from chasqui_provider.operators.enqueue import ChasquiOperator, add_options
-from chasqui_provider.values import as_backoff, as_int, from_json
+from chasqui_provider.values import as_backoff, as_int, as_items, as_text, from_json, is_left_out
 
 _JOB_FIELDS = frozenset({"payload", "name", "job_id", "delay", "run_at", "attempts", "backoff"})
 
 Payloads = Iterable[Any] | Callable[..., Iterable[Any]] | Any
 
 
+def _called(function: Callable[..., Any], context: Any) -> Any:
+    """What a function returns that is given of the context what it takes."""
+    parameters = inspect.signature(function).parameters
+    if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()):
+        return function(**context)
+    return function(**{name: context[name] for name in parameters if name in context})
+
+
 class ChasquiBulkEnqueueOperator(ChasquiOperator):
     """Puts many jobs on a queue; returns how many, and their ids only if asked.
 
-    :param payloads: a list, an XCom, an iterator, or a function of the task's context that returns one of those. What
-        it yields is read a chunk at a time and never held whole.
+    :param payloads: a list, an XCom, an iterator, or a function that returns one of those and takes what it likes of
+        the task's context. What it yields is read a chunk at a time and never held whole.
     :param items_are_jobs: each item is a mapping with `payload` and, as it likes, `name`, `job_id`, `delay`,
         `run_at`, `attempts` and `backoff`, instead of a bare payload.
     :param job_name: the name of jobs that bring none.
@@ -61,14 +71,14 @@ class ChasquiBulkEnqueueOperator(ChasquiOperator):
 
     def execute(self, context: Any) -> dict[str, Any]:
         """Adds the jobs."""
-        items = self.payloads(**context) if callable(self.payloads) else self.payloads
-        jobs = self._jobs(items, context)
+        payloads = _called(self.payloads, context) if callable(self.payloads) else self.payloads
+        jobs = self._jobs(as_items(payloads), context)
         count = chunks = 0
         ids: list[str] = []
         first = last = None
         with self.hook.get_queue(self.queue_name) as queue:
             while chunk := list(islice(jobs, self.chunk_size)):
-                added = queue.add_bulk(chunk)
+                added = _added(queue, chunk, count)
                 count, chunks = count + len(added), chunks + 1
                 first, last = first or added[0].id, added[-1].id
                 if self.return_ids:
@@ -78,20 +88,41 @@ class ChasquiBulkEnqueueOperator(ChasquiOperator):
         return {**summary, "ids": ids} if self.return_ids else summary
 
     def _jobs(self, items: Iterable[Any], context: Any) -> Iterator[dict[str, Any]]:
-        shared = {"attempts": as_int("attempts", self.attempts), "backoff": as_backoff(self.backoff)}
+        shared = {
+            "name": as_text("job_name", self.job_name),
+            "attempts": as_int("attempts", self.attempts),
+            "backoff": as_backoff(self.backoff),
+        }
         for place, item in enumerate(items):
-            fields = self._fields(item)
-            options = {**{key: value for key, value in shared.items() if value is not None}, **add_options(fields)}
-            job_id = fields.get("job_id") or (None if self.fresh_ids else task_job_id(context, place))
-            if job_id is not None:
-                options["job_id"] = job_id
-            yield {"name": fields.get("name") or self.job_name, "data": from_json(fields["payload"]), **options}
+            default_id = None if self.fresh_ids else task_job_id(context, place)
+            try:
+                yield _job({**shared, **self._fields(item)}, default_id)
+            except ConfigError as err:
+                raise ConfigError(f"item {place} of payloads: {err.args[0]}") from err
 
     def _fields(self, item: Any) -> dict[str, Any]:
         if not self.items_are_jobs:
             return {"payload": item}
         if not isinstance(item, Mapping) or "payload" not in item:
-            raise ValueError("items_are_jobs: every item is a mapping with at least 'payload'")
+            raise ConfigError("with items_are_jobs, every item is a mapping with at least 'payload'")
         if unknown := item.keys() - _JOB_FIELDS:
-            raise ValueError(f"unknown field {sorted(unknown)[0]!r}; known are {', '.join(sorted(_JOB_FIELDS))}")
-        return dict(item)
+            raise ConfigError(f"unknown field {min(unknown, key=str)!r}; known are {', '.join(sorted(_JOB_FIELDS))}")
+        return {name: value for name, value in item.items() if name == "payload" or not is_left_out(value)}
+
+
+def _job(fields: dict[str, Any], default_id: str | None) -> dict[str, Any]:
+    """What `add_bulk` takes; checked here, where it is known which item it is."""
+    options = add_options(fields)
+    name = as_text("name", fields["name"]) or ""
+    job_id = as_text("job_id", fields.get("job_id")) or default_id
+    AddOptions(id=job_id, retry=JobRetryOverride(options.get("attempts"), options.get("backoff")), name=name)
+    if job_id is not None:
+        options["job_id"] = job_id
+    return {"name": name, "data": from_json(fields["payload"]), **options}
+
+
+def _added(queue: SyncQueue, chunk: list[dict[str, Any]], before: int) -> list[Job]:
+    try:
+        return queue.add_bulk(chunk)
+    except (ConfigError, EncodeError) as err:
+        raise type(err)(f"items {before} to {before + len(chunk) - 1} of payloads: {err.args[0]}") from err

@@ -10,22 +10,23 @@ from typing import Any, ClassVar
 from airflow.providers.common.compat.sdk import conf
 from airflow.sdk import BaseOperator
 
-from chasqui_engine import ProducerConfig
+from chasqui_engine import ConfigError, JobState, ProducerConfig, SyncQueue
 from chasqui_provider.connection import DEFAULT_CONN_ID, Settings
 from chasqui_provider.hooks.chasqui import ChasquiHook
 from chasqui_provider.ids import task_job_id
 from chasqui_provider.links import ChasquiQueueLink
 from chasqui_provider.results import OnDead, check_on_dead, values_of, wait_now
 from chasqui_provider.triggers.result import ChasquiJobResultTrigger
-from chasqui_provider.values import as_backoff, as_delay, as_int, as_time, from_json
+from chasqui_provider.values import as_backoff, as_duration, as_int, as_text, as_time, from_json
+from chasqui_provider.waiting import Ending
 
 
 def add_options(source: Any) -> dict[str, Any]:
     """Arguments of `Queue.add` from the fields of that name, which may be rendered templates."""
     get = source.get if isinstance(source, dict) else lambda name: getattr(source, name)
-    delay, run_at = as_delay(get("delay")), as_time(get("run_at"))
+    delay, run_at = as_duration("delay", get("delay")), as_time("run_at", get("run_at"))
     if delay is not None and run_at is not None:
-        raise ValueError("give delay or run_at, not both")
+        raise ConfigError("give delay or run_at, not both")
     given = {
         "delay": delay,
         "delay_ms": run_at,
@@ -39,6 +40,25 @@ def earliest_of_id_ms(settings: Settings) -> int:
     """Events from before this are of an earlier run of an id: the id was free again."""
     taken_s = settings.queue_options.get("dedup_ttl_secs") or ProducerConfig().dedup_ttl_secs
     return int((time() - taken_s) * 1000)
+
+
+def _checked_timeout(value: timedelta | float | None) -> timedelta | None:
+    timeout = as_duration("result_timeout", value)
+    if timeout is not None and timeout <= timedelta(0):
+        raise ConfigError(f"result_timeout must be more than 0, got {value!r}")
+    return timeout
+
+
+def _living_id(queue: SyncQueue, job_id: str) -> str:
+    """The id for a task's job, when those before it may be dead: the first in a row of ids whose job is not.
+
+    A task that is run again after its job died wants the job to run again, and by its first id it cannot.
+    """
+    living, life = job_id, 1
+    while queue.get_job(living).state is JobState.DEAD:
+        life += 1
+        living = f"{job_id}:life-{life}"
+    return living
 
 
 class ChasquiOperator(BaseOperator):
@@ -69,11 +89,11 @@ class ChasquiEnqueueOperator(ChasquiOperator):
     :param attempts: runs in all before the job is dead; the worker's number if left out.
     :param backoff: pause between them: milliseconds, or the fields of a `BackoffSpec`.
     :param job_id: by default one made of dag, run, task and map index, so that a retry or a clear does not add the
-        job again.
+        job again, unless it is dead.
     :param fresh_id: ask for a new id at every run instead.
     :param wait_for_result: wait until the job has ended.
     :param deferrable: wait without a worker slot.
-    :param result_timeout: how long to wait at most.
+    :param result_timeout: how long to wait at most: a `timedelta` or seconds.
     :param on_dead: "fail" the task when the job is dead, or "return" what is known about its death.
     :param cancel_on_kill: take the job back if it is still delayed when somebody kills the waiting task.
     """
@@ -99,11 +119,11 @@ class ChasquiEnqueueOperator(ChasquiOperator):
         run_at: Any = None,
         attempts: int | str | None = None,
         backoff: Any = None,
-        job_id: str | None = None,
+        job_id: str | int | None = None,
         fresh_id: bool = False,
         wait_for_result: bool = False,
         deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
-        result_timeout: timedelta | None = None,
+        result_timeout: timedelta | float | None = None,
         on_dead: OnDead = "fail",
         cancel_on_kill: bool = False,
         **kwargs: Any,
@@ -119,7 +139,7 @@ class ChasquiEnqueueOperator(ChasquiOperator):
         self.fresh_id = fresh_id
         self.wait_for_result = wait_for_result
         self.deferrable = deferrable
-        self.result_timeout = result_timeout
+        self.result_timeout = _checked_timeout(result_timeout)
         self.on_dead = check_on_dead(on_dead)
         self.cancel_on_kill = cancel_on_kill
         self._waiting_for: str | None = None
@@ -136,11 +156,7 @@ class ChasquiEnqueueOperator(ChasquiOperator):
                 trigger=self._trigger(job_id, since_ms), method_name="execute_complete", timeout=self.result_timeout
             )
         self._waiting_for = job_id
-        timeout_s = None if self.result_timeout is None else self.result_timeout.total_seconds()
-        endings = wait_now(
-            settings, self.queue_name, [job_id], timeout_s=timeout_s, on_dead=self.on_dead, since_ms=since_ms
-        )
-        return self._result({"endings": endings})
+        return self._result({"endings": self._wait(settings, job_id, since_ms)})
 
     def execute_complete(self, context: Any, event: Any) -> Any:
         """Goes on after the wait."""
@@ -158,11 +174,31 @@ class ChasquiEnqueueOperator(ChasquiOperator):
         return from_json(self.payload)
 
     def _add(self, context: Any) -> str:
-        job_id = self.job_id or (None if self.fresh_id else task_job_id(context))
+        options = add_options(self)
+        job_name = as_text("job_name", self.job_name) or ""
         with self.hook.get_queue(self.queue_name) as queue:
-            job = queue.add(self.job_name, self.job_payload(), job_id=job_id, **add_options(self))
+            job = queue.add(job_name, self.job_payload(), job_id=self._new_id(queue, context), **options)
         self.log.info("job %s is on %s", job.id, queue.name)
         return job.id
+
+    def _new_id(self, queue: SyncQueue, context: Any) -> str | None:
+        job_id = as_text("job_id", self.job_id)
+        if job_id is not None or self.fresh_id:
+            return job_id
+        job_id = task_job_id(context)
+        return _living_id(queue, job_id) if context["ti"].try_number > 1 else job_id
+
+    def _wait(self, settings: Settings, job_id: str, since_ms: int) -> list[Ending]:
+        timeout_s = None if self.result_timeout is None else self.result_timeout.total_seconds()
+        try:
+            return wait_now(
+                settings, self.queue_name, [job_id], timeout_s=timeout_s, on_dead=self.on_dead, since_ms=since_ms
+            )
+        except TimeoutError as err:
+            raise TimeoutError(
+                f"job {job_id} on {settings.name_of(self.queue_name)} has not ended after {timeout_s} s "
+                "(result_timeout): is a worker running?"
+            ) from err
 
     def _trigger(self, job_id: str, since_ms: int) -> ChasquiJobResultTrigger:
         return ChasquiJobResultTrigger(

@@ -10,7 +10,7 @@ from airflow.sdk import Variable
 from chasqui_engine import MissedFiresPolicy, RepeatPattern
 from chasqui_provider.operators.enqueue import ChasquiOperator
 from chasqui_provider.timetables.snapshot import snapshot_of, snapshot_variable
-from chasqui_provider.values import as_ids, as_int, as_time, from_json
+from chasqui_provider.values import as_ids, as_int, as_text, as_time, from_json
 
 _MANY = 10_000
 
@@ -70,12 +70,12 @@ class ChasquiUpsertRepeatableOperator(ChasquiOperator):
         del context
         with self.hook.get_queue(self.queue_name) as queue:
             return queue.upsert_repeatable_job(
-                self.job_name,
+                as_text("job_name", self.job_name) or "",
                 from_json(self.payload),
                 repeat=self._pattern(),
                 limit=as_int("limit", self.limit),
-                start_after_ms=_epoch_ms(self.start_after),
-                end_before_ms=_epoch_ms(self.end_before),
+                start_after_ms=_epoch_ms("start_after", self.start_after),
+                end_before_ms=_epoch_ms("end_before", self.end_before),
                 missed_fires=self.missed_fires,
             ).id
 
@@ -113,8 +113,9 @@ class ChasquiCancelDelayedOperator(ChasquiOperator):
     def execute(self, context: Any) -> dict[str, bool]:
         """Takes them back."""
         del context
+        job_ids = as_ids(self.job_ids)
         with self.hook.get_queue(self.queue_name) as queue:
-            return {job_id: queue.cancel_delayed(job_id) for job_id in as_ids(self.job_ids)}
+            return {job_id: queue.cancel_delayed(job_id) for job_id in job_ids}
 
 
 class ChasquiReplayDlqOperator(ChasquiOperator):
@@ -148,6 +149,6 @@ class ChasquiSnapshotRepeatablesOperator(ChasquiOperator):
         return [spec.key for spec in specs]
 
 
-def _epoch_ms(value: Any) -> int | None:
-    moment = as_time(value)
+def _epoch_ms(name: str, value: Any) -> int | None:
+    moment = as_time(name, value)
     return None if moment is None else int(moment.timestamp() * 1000)

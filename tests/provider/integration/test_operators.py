@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from airflow.providers.common.compat.sdk import TaskDeferred
 
-from chasqui_engine import EncodeError, QueueFullError, RepeatPattern, SyncQueue
+from chasqui_engine import ConfigError, EncodeError, QueueFullError, RepeatPattern, SyncQueue
 from chasqui_provider.operators.chasqui import (
     ChasquiBulkEnqueueOperator,
     ChasquiCancelDelayedOperator,
@@ -85,10 +85,50 @@ class TestEnqueue:
             dead = enqueue(queue_name, job_name="die", job_id="d", on_dead="return", **waiting).execute(context)
             assert (dead["status"], dead["reason"], dead["attempt"]) == ("dead", "unrecoverable", 1)
 
-    def test_a_wait_has_an_end(self, valkey_queue_url: str, queue_name: str, context: Context) -> None:
-        timeout = timedelta(seconds=0.3)
-        with pytest.raises(TimeoutError):
-            enqueue(queue_name, wait_for_result=True, deferrable=False, result_timeout=timeout).execute(context)
+    @pytest.mark.parametrize("timeout", [timedelta(seconds=0.3), 0.3])
+    def test_a_wait_has_an_end(self, timeout: Any, valkey_queue_url: str, queue_name: str, context: Context) -> None:
+        waiting = {"wait_for_result": True, "deferrable": False, "result_timeout": timeout}
+        with pytest.raises(TimeoutError, match=rf"job mine on {queue_name} has not ended after 0.3 s"):
+            enqueue(queue_name, job_id="mine", **waiting).execute(context)
+
+    @pytest.mark.parametrize("timeout", ["soon", 0, timedelta(seconds=-1), [5]])
+    def test_a_timeout_that_is_none_is_refused_at_once(self, timeout: Any) -> None:
+        with pytest.raises(ConfigError, match="result_timeout"):
+            enqueue("any", wait_for_result=True, result_timeout=timeout)
+
+    @pytest.mark.parametrize("options", [{}, {"wait_for_result": True, "deferrable": False}])
+    def test_a_task_that_is_cleared_after_its_job_died_runs_it_again(
+        self, options: Context, queue_url: str, queue_name: str, context: Context
+    ) -> None:
+        waiting = {"wait_for_result": True, "deferrable": False, "result_timeout": 20}
+        with worker_thread(queue_url, queue_name), pytest.raises(JobDeadError, match=r"no such luck.*clear the task"):
+            enqueue(queue_name, job_name="die", payload={"n": 4}, **waiting).execute(context)
+        context["ti"].try_number = 2
+        mended = enqueue(queue_name, job_name="d", payload={"n": 5}, **options)
+        with worker_thread(queue_url, queue_name):
+            first = mended.execute(context)
+            assert first in (10, "airflow:a_dag:manual__1:a_task:-1:life-2")
+            again = enqueue(queue_name, job_name="d", payload={"n": 5}, **waiting).execute(context)
+            assert again == 10
+        with SyncQueue(queue_name, redis_url=queue_url) as queue:
+            assert len(queue.peek_dlq()) == 1
+        assert depth(queue_url, queue_name) == 0
+
+    def test_a_job_of_a_given_id_stays_dead_until_it_is_replayed(
+        self, valkey_queue_url: str, queue_name: str, context: Context
+    ) -> None:
+        waiting = {"wait_for_result": True, "deferrable": False, "result_timeout": 20, "job_id": "mine"}
+        context["ti"].try_number = 2
+        with worker_thread(valkey_queue_url, queue_name):
+            for _ in range(2):
+                with pytest.raises(JobDeadError, match="ChasquiReplayDlqOperator"):
+                    enqueue(queue_name, job_name="die", **waiting).execute(context)
+
+    def test_what_templates_make(self, valkey_queue_url: str, queue_name: str, context: Context) -> None:
+        native = {"job_id": 42, "job_name": 7, "delay": "2:00:00", "attempts": "None", "run_at": "None"}
+        assert enqueue(queue_name, **native).execute(context) == "42"
+        assert enqueue(queue_name, delay="None", job_id="None").execute(context) == "airflow:a_dag:manual__1:a_task:-1"
+        assert (depth(valkey_queue_url, queue_name), delayed(valkey_queue_url, queue_name)) == (1, 1)
 
     def test_defers(self, valkey_queue_url: str, queue_name: str, context: Context) -> None:
         operator = enqueue(queue_name, wait_for_result=True, deferrable=True, cancel_on_kill=True, delay=DAY_S)
@@ -151,10 +191,50 @@ class TestBulk:
         assert summary["ids"] == ["one", "airflow:a_dag:manual__1:a_task:-1:1"]
         assert (depth(valkey_queue_url, queue_name), delayed(valkey_queue_url, queue_name)) == (1, 1)
 
-    @pytest.mark.parametrize("item", [1, {"name": "x"}, {"payload": 1, "prio": 2}])
-    def test_items_that_are_none(self, item: Any, valkey_queue_url: str, queue_name: str, context: Context) -> None:
-        with pytest.raises(ValueError, match=r"payload|prio"):
-            bulk(queue_name, payloads=[item], items_are_jobs=True).execute(context)
+    @pytest.mark.parametrize(
+        ("item", "wrong"),
+        [
+            (1, "'payload'"),
+            ({"name": "x"}, "'payload'"),
+            ({"payload": 1, "prio": 2}, "'prio'"),
+            ({"payload": 1, "attempts": 2.7}, "attempts"),
+            ({"payload": 1, "attempts": -1}, "attempts"),
+            ({"payload": 1, "delay": 1, "run_at": "2027-01-01"}, "not both"),
+            ({"payload": 1, "backoff": {"x": 1}}, "backoff"),
+            ({"payload": 1, "job_id": "x" * 2000}, "job_id"),
+        ],
+    )
+    def test_an_item_that_is_none_is_named(
+        self, item: Any, wrong: str, valkey_queue_url: str, queue_name: str, context: Context
+    ) -> None:
+        with pytest.raises(ConfigError, match=rf"item 1 of payloads: .*{wrong}"):
+            bulk(queue_name, payloads=[{"payload": 0}, item], items_are_jobs=True).execute(context)
+        assert depth(valkey_queue_url, queue_name) == 0
+
+    def test_a_payload_that_cannot_be_sent_is_named(
+        self, valkey_queue_url: str, queue_name: str, context: Context
+    ) -> None:
+        with pytest.raises(EncodeError, match=r"items 2 to 3 of payloads: the payload of job 2 of 2"):
+            bulk(queue_name, payloads=[0, 1, 2, object()], chunk_size=2).execute(context)
+
+    @pytest.mark.parametrize("text", ["[{'n': 1}, {'n': 2}]", '[{"n": 1}, {"n": 2}]'])
+    def test_an_xcom_through_a_template(
+        self, text: str, valkey_queue_url: str, queue_name: str, context: Context
+    ) -> None:
+        assert bulk(queue_name, payloads=text).execute(context)["count"] == 2
+        assert depth(valkey_queue_url, queue_name) == 2
+
+    @pytest.mark.parametrize("wrong", ["abc", b"abc", {"n": 1}, None, 7, lambda: "abc"])
+    def test_what_is_no_list(self, wrong: Any, valkey_queue_url: str, queue_name: str, context: Context) -> None:
+        with pytest.raises(ConfigError, match=r"payloads must be a list.*task\.output"):
+            bulk(queue_name, payloads=wrong).execute(context)
+        assert depth(valkey_queue_url, queue_name) == 0
+
+    def test_a_function_is_given_what_it_takes(self, valkey_queue_url: str, queue_name: str, context: Context) -> None:
+        functions = [lambda: [1], lambda ti, other=2: [ti.dag_id], lambda **all_of_it: [all_of_it["ti"].dag_id]]
+        for function in functions:
+            assert bulk(queue_name, payloads=function, fresh_ids=True).execute(context)["count"] == 1
+        assert depth(valkey_queue_url, queue_name) == 3
 
     def test_nothing(self, valkey_queue_url: str, queue_name: str, context: Context) -> None:
         assert bulk(queue_name, payloads=[]).execute(context)["count"] == 0
@@ -188,6 +268,8 @@ def test_cancel_delayed(queue_url: str, queue_name: str, context: Context) -> No
     enqueue(queue_name, job_id="later", delay=DAY_S).execute(context)
     cancel = ChasquiCancelDelayedOperator(task_id="c", queue_name=queue_name, job_ids="['later', 'never']")
     assert cancel.execute(context) == {"later": True, "never": False}
+    nothing = ChasquiCancelDelayedOperator(task_id="n", queue_name=queue_name, job_ids=[])
+    assert nothing.execute(context) == {}
 
 
 def test_replay_of_dead_letters(queue_url: str, queue_name: str, context: Context) -> None:
