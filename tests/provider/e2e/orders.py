@@ -33,7 +33,7 @@ def not_acked(folder: Path) -> int:
 
 
 def all_taken(airflow: RealAirflow, orders: SyncQueue, ids: list[str]) -> list[str]:
-    """What the runs took, once they have these; Airflow 3.1 may leave an event for the run that the next event makes."""
+    """What the runs took, once they have these; Airflow 3.1 may leave an event to the run of the next one."""
     nudges = 0
 
     def taken() -> list[str]:
