@@ -6,30 +6,34 @@ reach an option of the client that nobody thought of.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, unquote, unquote_plus, urlencode
 
 from chasqui_engine import ConfigError
+from chasqui_provider.extras import TLS_WORDS, flag, is_given, tls_query, whole_number
 
 CONN_TYPE = "chasqui"
 DEFAULT_CONN_ID = "chasqui_default"
 
-_QUEUE_OPTIONS = {"max_stream_len": int, "max_delay_secs": int, "dedup_ttl_secs": int, "when_full": str}
-_TLS_FILES = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
-_TLS_WORDS = ("ssl_cert_reqs", "ssl_check_hostname")
+_NUMBERS = ("max_stream_len", "max_delay_secs", "dedup_ttl_secs")
 _SENTINEL_WORDS = ("sentinel_username", "sentinel_password", "sentinel_tls")
 _PLACES = ("url", "sentinel", "cluster", "embedded")
-ALLOWED_EXTRAS = frozenset({*_PLACES, "tls", "queue_name", *_TLS_FILES, *_TLS_WORDS, *_SENTINEL_WORDS, *_QUEUE_OPTIONS})
+ALLOWED_EXTRAS = frozenset({*_PLACES, "tls", "queue_name", "when_full", *TLS_WORDS, *_SENTINEL_WORDS, *_NUMBERS})
 
 _DEFAULT_PORTS = {"sentinel": 26379, "cluster": 6379, "": 6379}
+# Read from the text as it is: what is wrong with a URL must not keep its password from being found.
+_LOGIN = re.compile(r"(?P<scheme>[^:/]*://)(?:(?P<user>[^:@/?]*)(?::(?P<password>[^?]*))?@)?(?P<rest>.*)", re.DOTALL)
+_PASSWORD_IN_QUERY = re.compile(r"[?&]\w*password=([^&]*)")
 
 
 class ConnectionLike(Protocol):
     """The fields of an Airflow connection that count here."""
 
     conn_id: Any
+    conn_type: Any
     host: Any
     port: Any
     login: Any
@@ -52,6 +56,15 @@ class Settings:
     queue_options: dict[str, Any] = field(default_factory=dict)
     """Arguments of `Queue`."""
 
+    @property
+    def secrets(self) -> list[str]:
+        """What no log may show: the passwords in the URL, as they stand there and as they are meant, and the URL."""
+        login = _LOGIN.fullmatch(self.url)
+        inside = [login["password"] or ""] if login else []
+        inside = [password for password in (*inside, *_PASSWORD_IN_QUERY.findall(self.url)) if password]
+        meant = [*map(unquote, inside), *map(unquote_plus, inside)]
+        return list(dict.fromkeys([*inside, *meant, self.url])) if inside else []
+
     def name_of(self, queue_name: str | None) -> str:
         """The queue that is meant."""
         name = queue_name or self.queue_name
@@ -62,50 +75,88 @@ class Settings:
 
 def settings_of(connection: ConnectionLike) -> Settings:
     """Reads a connection; `ConfigError` names what is wrong with it."""
-    extras = {key: value for key, value in connection.extra_dejson.items() if value not in (None, "")}
-    if unknown := sorted(extras.keys() - ALLOWED_EXTRAS):
-        known = ", ".join(sorted(ALLOWED_EXTRAS))
-        raise ConfigError(f"connection {connection.conn_id!r}: unknown extra {unknown[0]!r}; known are {known}")
+    try:
+        return _settings(connection)
+    except ConfigError as err:
+        raise ConfigError(f"connection {connection.conn_id!r}: {err.args[0]}") from None
+
+
+def _settings(connection: ConnectionLike) -> Settings:
+    if connection.conn_type not in (CONN_TYPE, "", None):
+        raise ConfigError(f"is of type {connection.conn_type!r}, not {CONN_TYPE!r}")
+    extras = _extras(connection.extra_dejson)
     places = [place for place in _PLACES if _is_set(extras, place)]
     if len(places) > 1:
-        raise ConfigError(f"connection {connection.conn_id!r}: give {places[0]} or {places[1]}, not both")
-    if places != ["sentinel"] and (stray := [word for word in _SENTINEL_WORDS if _is_given(extras, word)]):
-        raise ConfigError(f"connection {connection.conn_id!r}: {stray[0]} needs sentinel, the service's name")
+        raise ConfigError(f"give {places[0]} or {places[1]}, not both")
+    if places != ["sentinel"] and (stray := [word for word in _SENTINEL_WORDS if is_given(extras, word)]):
+        raise ConfigError(f"{stray[0]} needs sentinel, the service's name")
+    options: dict[str, Any] = {name: whole_number(name, extras[name]) for name in _NUMBERS if name in extras}
+    if "when_full" in extras:
+        options["when_full"] = str(extras["when_full"])
     return Settings(
         url=_url(connection, extras, places[0] if places else ""),
         queue_name=extras.get("queue_name"),
-        queue_options={key: _as(kind, key, extras[key]) for key, kind in _QUEUE_OPTIONS.items() if key in extras},
+        queue_options=options,
     )
+
+
+def _extras(given: Any) -> dict[str, Any]:
+    if not isinstance(given, Mapping):
+        raise ConfigError(f"the extras must be a JSON object, got a {type(given).__name__}")
+    extras = {name: value for name, value in given.items() if value not in (None, "")}
+    if unknown := sorted(extras.keys() - ALLOWED_EXTRAS):
+        raise ConfigError(f"unknown extra {unknown[0]!r}; known are {', '.join(sorted(ALLOWED_EXTRAS))}")
+    return extras
 
 
 def _url(connection: ConnectionLike, extras: Mapping[str, Any], place: str) -> str:
     if place == "url":
-        return _with_query(str(extras["url"]), _tls_query(extras))
+        return _given_url(connection, extras)
+    tls = flag(extras, "tls")
     if place == "embedded":
-        folder = str(extras["embedded"])
-        if not folder.startswith("/"):
-            raise ConfigError(f"connection {connection.conn_id!r}: embedded must be an absolute folder, got {folder!r}")
-        return f"embedded://{quote(folder)}"
-    scheme = "rediss" if _flag(extras, "tls") else "redis"
+        return _embedded_url(extras, tls=tls)
+    scheme = "rediss" if tls else "redis"
     scheme += f"+{place}" if place else ""
     hosts = _hosts(connection, _DEFAULT_PORTS[place])
     path = f"/{quote(str(extras['sentinel']), safe='')}" if place == "sentinel" else ""
     path += f"/{quote(str(connection.schema))}" if connection.schema and place != "cluster" else ""
-    query = {**_tls_query(extras), **(_sentinel_query(extras) if place == "sentinel" else {})}
-    return _with_query(f"{scheme}://{_login(connection)}{hosts}{path}", query)
+    query = tls_query(extras, encrypted=tls, how="set tls")
+    query |= _sentinel_query(extras) if place == "sentinel" else {}
+    return _with_query(f"{scheme}://{_login(connection.login, connection.password)}{hosts}{path}", query)
+
+
+def _given_url(connection: ConnectionLike, extras: Mapping[str, Any]) -> str:
+    """The URL in the extras, with the connection's own login where it has none."""
+    url = str(extras["url"])
+    encrypted = url.lower().startswith("rediss")
+    if flag(extras, "tls") and not encrypted:
+        raise ConfigError("tls is on, but url does not begin with rediss: write rediss://, or leave tls out")
+    query = tls_query(extras, encrypted=encrypted, how="begin url with rediss://")
+    found = _LOGIN.fullmatch(url)
+    if connection.password and found:
+        if found["password"]:
+            raise ConfigError("there is a password in url and one in the field for it: leave one of them out")
+        user = unquote(found["user"] or "") or connection.login
+        url = f"{found['scheme']}{_login(user, connection.password)}{found['rest']}"
+    return _with_query(url, query)
+
+
+def _embedded_url(extras: Mapping[str, Any], *, tls: bool) -> str:
+    folder = str(extras["embedded"])
+    if not folder.startswith("/"):
+        raise ConfigError(f"embedded must be an absolute folder, got {folder!r}")
+    if tls:
+        raise ConfigError("tls does not go with embedded: that server is reached without a network")
+    tls_query(extras, encrypted=False, how="name a server by its host")
+    return f"embedded://{quote(folder)}"
 
 
 def _sentinel_query(extras: Mapping[str, Any]) -> dict[str, str]:
     """How the sentinels are reached, where that is another way than to the server itself."""
     query = {word: str(extras[word]) for word in _SENTINEL_WORDS if word in extras}
     if "sentinel_tls" in query:
-        query["sentinel_tls"] = str(_flag(extras, "sentinel_tls")).lower()
+        query["sentinel_tls"] = str(flag(extras, "sentinel_tls")).lower()
     return query
-
-
-def _is_given(extras: Mapping[str, Any], word: str) -> bool:
-    """A form sends false for a switch that nobody touched."""
-    return word in extras and extras[word] is not False
 
 
 def _hosts(connection: ConnectionLike, default_port: int) -> str:
@@ -122,19 +173,10 @@ def _with_port(host: str, port: int) -> str:
     return f"[{host}]:{port}" if colons else f"{host}:{port}"
 
 
-def _login(connection: ConnectionLike) -> str:
-    if not connection.login and not connection.password:
+def _login(user: str | None, password: str | None) -> str:
+    if not user and not password:
         return ""
-    return f"{quote(connection.login or '', safe='')}:{quote(connection.password or '', safe='')}@"
-
-
-def _tls_query(extras: Mapping[str, Any]) -> dict[str, str]:
-    query = {key: str(extras[key]) for key in _TLS_FILES if key in extras}
-    if "ssl_cert_reqs" in extras:
-        query["ssl_cert_reqs"] = str(extras["ssl_cert_reqs"])
-    if "ssl_check_hostname" in extras:
-        query["ssl_check_hostname"] = str(_flag(extras, "ssl_check_hostname"))
-    return query
+    return f"{quote(user or '', safe='')}:{quote(password or '', safe='')}@"
 
 
 def _with_query(url: str, query: Mapping[str, str]) -> str:
@@ -144,17 +186,4 @@ def _with_query(url: str, query: Mapping[str, str]) -> str:
 
 
 def _is_set(extras: Mapping[str, Any], place: str) -> bool:
-    return _flag(extras, place) if place == "cluster" else place in extras
-
-
-def _flag(extras: Mapping[str, Any], key: str) -> bool:
-    """Forms and URIs send true as text."""
-    value = extras.get(key, False)
-    return value if isinstance(value, bool) else str(value).strip().lower() in ("true", "1", "yes", "on")
-
-
-def _as(kind: type, key: str, value: Any) -> Any:
-    try:
-        return kind(value)
-    except (TypeError, ValueError) as err:
-        raise ConfigError(f"{key} must be a whole number, got {value!r}") from err
+    return flag(extras, place) if place == "cluster" else place in extras

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from airflow.providers.common.compat.sdk import mask_secret
 from airflow.sdk import BaseHook
 
 from chasqui_engine import ChasquiError, Queue, SyncQueue
@@ -46,11 +47,11 @@ class ChasquiHook(BaseHook):
 
     def settings(self) -> Settings:
         """What the connection says."""
-        return settings_of(self.get_connection(self.chasqui_conn_id))
+        return _masked(settings_of(self.get_connection(self.chasqui_conn_id)))
 
     async def get_settings(self) -> Settings:
         """What the connection says, asked for without blocking the event loop."""
-        return settings_of(await self.aget_connection(self.chasqui_conn_id))
+        return _masked(settings_of(await self.aget_connection(self.chasqui_conn_id)))
 
     def test_connection(self) -> tuple[bool, str]:
         """Whether the server answers, and what it is; never raises."""
@@ -62,8 +63,19 @@ class ChasquiHook(BaseHook):
             return False, f"{type(err).__name__}: {err}"
 
 
+def _masked(settings: Settings) -> Settings:
+    """Airflow hides a connection's password in logs by itself, but knows nothing of one in a URL."""
+    for secret in settings.secrets:
+        mask_secret(secret)
+    return settings
+
+
 async def _probe(settings: Settings) -> str:
     async with asyncio.timeout(_PROBE_TIMEOUT_S):
         name = settings.queue_name or _PROBE_QUEUE
         async with Queue(name, redis_url=settings.url, **settings.queue_options) as queue:
-            return str(await queue.health())
+            health, waiting = await queue.health(), (await queue.counts()).waiting
+    if waiting and not health.workers:
+        server = f"{health.server.capitalize()} {health.version}"
+        return f"{server}; queue {name!r}: {waiting} jobs wait, and group {health.group!r} has no worker"
+    return str(health)

@@ -69,6 +69,29 @@ def test_test_connection(queue_url: str) -> None:
     assert said
 
 
+def test_test_connection_tells_of_jobs_that_nobody_takes(valkey_url: str, connect: Any, queue_name: str) -> None:
+    connect(url=valkey_url, extra={"queue_name": queue_name})
+    with ChasquiHook().get_queue() as queue:
+        assert "no worker has been here yet" in ChasquiHook().test_connection()[1]
+        queue.add_bulk([{"name": "double", "data": {"n": n}} for n in range(5)])
+        assert "5 jobs wait, and group 'default' has no worker" in ChasquiHook().test_connection()[1]
+        with worker_thread(valkey_url, queue_name):
+            queue.wait_for_result(queue.add("double", {"n": 21}), timeout=25)
+        assert "wait" not in ChasquiHook().test_connection()[1]
+        queue.add_bulk([{"name": "double", "data": {"n": n}} for n in range(3)])
+        fine, said = ChasquiHook().test_connection()
+    assert fine, "the connection itself"
+    assert "3 jobs wait, and group 'default' has no worker" in said
+    assert "healthy" not in said
+
+
+def test_a_password_beside_the_url(connect: Any, queue_name: str) -> None:
+    with ServerProcess(extra_args=("--requirepass", "p@ss/word")) as server:
+        connect(url=f"redis://127.0.0.1:{server.port}/2", password="p@ss/word")
+        with ChasquiHook().get_queue(queue_name) as queue:
+            assert queue.add("hello", None).id
+
+
 def test_test_connection_says_what_is_wrong(connect: Any) -> None:
     connect(url="redis://127.0.0.1:1")
     fine, said = ChasquiHook().test_connection()

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
+import subprocess
+import sys
 import traceback
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import redis
-from airflow.providers.common.compat.sdk import TaskDeferred
+from airflow.providers.common.compat.sdk import TaskDeferred, redact
 
 from chasqui_provider.hooks.chasqui import ChasquiHook
 from chasqui_provider.notifications.chasqui import ChasquiNotifier
@@ -112,6 +115,36 @@ async def _failures(conn_id: str, context: dict[str, Any]) -> list[str]:
             async for event in ChasquiJobResultTrigger(job_ids="a", **options).run():
                 shown.append(repr(event))
     return shown
+
+
+@pytest.mark.parametrize("how", HOWS)
+async def test_airflow_hides_it_in_what_others_log(connect: Any, how: str) -> None:
+    secret = f"{how}-Orpheus"  # one that Airflow has not been told of by another test
+    conn_id = log_in(connect, how, 1, secret)
+    for url in (ChasquiHook(conn_id).settings().url, (await ChasquiHook(conn_id).get_settings()).url):
+        said = str(redact(f"cannot reach {url} with {secret}"))
+        assert "Orpheus" not in said
+        assert "***" in said
+
+
+SHOW_CONNECTION = f"""
+import json
+import airflow.settings
+from airflow.api_fastapi.core_api.datamodels.connections import ConnectionResponse
+from airflow.models.connection import Connection
+
+airflow.settings.initialize()
+extra = json.dumps({{"url": "redis://u:{SECRET}@h:1/0", "queue_name": "emails"}})
+print(ConnectionResponse.model_validate(Connection(conn_id="c", conn_type="chasqui", extra=extra)).model_dump())
+"""
+
+
+def test_airflows_api_hides_the_url_when_told_to() -> None:
+    environment = {**os.environ, "AIRFLOW__CORE__SENSITIVE_VAR_CONN_NAMES": "url", "PYTHONWARNINGS": "ignore"}
+    command = [sys.executable, "-c", SHOW_CONNECTION]
+    shown = subprocess.run(command, env=environment, check=True, capture_output=True, timeout=120).stdout.decode()
+    assert "emails" in shown
+    assert where([shown]) == []
 
 
 def test_a_connection_that_makes_no_sense_is_not_quoted(connect: Any) -> None:
