@@ -6,8 +6,11 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 import attrs
-from airflow.providers.common.compat.sdk import conf
+from airflow.providers.common.compat.sdk import AirflowNotFoundException, conf
 from airflow.sdk import BaseOperatorLink
+
+from chasqui_engine import ChasquiError
+from chasqui_provider.hooks.chasqui import ChasquiHook
 
 _DEFAULT = "/chasqui"
 
@@ -32,7 +35,15 @@ class ChasquiQueueLink(BaseOperatorLink):
     name = "Queue"
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
-        """The address, or nothing when the task names no queue."""
+        """The address; nothing when neither the task nor its connection names a queue."""
         del ti_key
-        queue_name = getattr(operator, "queue_name", None)
-        return queue_page(queue_name, operator.chasqui_conn_id) if queue_name else ""
+        conn_id = operator.chasqui_conn_id
+        queue_name = getattr(operator, "queue_name", None) or _default_queue(conn_id)
+        return queue_page(queue_name, conn_id) if queue_name else ""
+
+
+def _default_queue(conn_id: str) -> str | None:
+    try:
+        return ChasquiHook(conn_id).settings().queue_name
+    except (ChasquiError, AirflowNotFoundException):
+        return None  # the task itself fails of it, and says more than a link could

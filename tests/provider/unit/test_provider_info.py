@@ -52,9 +52,16 @@ def test_asset_uris() -> None:
             sanitize_uri(urlsplit(wrong))
 
 
-def test_the_link_leads_to_the_queue() -> None:
+def test_the_link_leads_to_the_queue(connect: Any) -> None:
     from types import SimpleNamespace
 
     operator = SimpleNamespace(queue_name="a b", chasqui_conn_id="c")
     assert ChasquiQueueLink().get_link(operator, ti_key=None) == "/chasqui/queues/c/a%20b"
-    assert ChasquiQueueLink().get_link(SimpleNamespace(queue_name=None, chasqui_conn_id="c"), ti_key=None) == ""
+    unnamed = SimpleNamespace(queue_name=None, chasqui_conn_id="c")
+    connect("c", extra={"queue_name": "by default"})
+    assert ChasquiQueueLink().get_link(unnamed, ti_key=None) == "/chasqui/queues/c/by%20default"
+    for extra in ({}, {"speling": 1}):
+        connect("c", extra=extra)
+        assert ChasquiQueueLink().get_link(unnamed, ti_key=None) == ""
+    nowhere = SimpleNamespace(queue_name=None, chasqui_conn_id="nobody_made_it")
+    assert ChasquiQueueLink().get_link(nowhere, ti_key=None) == ""
