@@ -9,7 +9,8 @@ from typing import Any, Literal
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from chasqui_provider.connection import Settings
-from chasqui_provider.waiting import COMPLETED, DEAD, Ending, Waits
+from chasqui_provider.endings import COMPLETED, DEAD, Ending
+from chasqui_provider.waiting import Waits
 
 OnDead = Literal["fail", "return"]
 
@@ -44,9 +45,10 @@ def value_of(ending: Ending, on_dead: OnDead) -> Any:
         if on_dead == "return":
             return ending
         detail = f": {ending['detail']}" if ending.get("detail") else ""
+        runs = f" after {ending['attempt']} run(s)" if ending["attempt"] else ""
         raise JobDeadError(
-            f"job {ending['job_id']} is dead after {ending['attempt']} run(s) ({ending['reason']}){detail}. To run it "
-            "again: ChasquiReplayDlqOperator, or clear the task that added it, if that gave it no job_id"
+            f"job {ending['job_id']} is dead{runs} ({ending['reason']}){detail}. To run it again: "
+            "ChasquiReplayDlqOperator, or clear the task that added it, if that gave it no job_id"
         )
     raise ResultExpiredError(
         f"job {ending['job_id']} completed, but its result is not stored: it has expired, or its worker runs "
@@ -81,3 +83,18 @@ def wait_now(
             await waits.close()
 
     return asyncio.run(wait())
+
+
+def look_now(
+    settings: Settings, queue_name: str | None, job_ids: Sequence[str], *, on_dead: OnDead
+) -> list[Ending] | None:
+    """How jobs have ended, from blocking code; None if some have not."""
+
+    async def look() -> list[Ending] | None:
+        waits = Waits(settings, queue_name)
+        try:
+            return await waits.endings_by_now(job_ids, stop_at_death=on_dead == "fail")
+        finally:
+            await waits.close()
+
+    return asyncio.run(look())

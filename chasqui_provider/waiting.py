@@ -1,8 +1,8 @@
 """Waiting for jobs to end: one place for sensors, operators and triggers.
 
 Every wait of a process on one connection and queue shares one `Queue`, and so one subscription and batched reads,
-however many there are. A job that ended before anybody waited, and whose result is gone, is found in the events
-stream: one look through it serves all who began to wait at about the same time.
+however many there are. A job that ended before anybody waited, and whose result is gone, is found in the queue's past:
+one look into it serves all who began to wait at about the same time.
 """
 
 from __future__ import annotations
@@ -10,44 +10,41 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import random
 import time
 from collections.abc import AsyncIterator, Sequence
-from typing import Any
 from weakref import WeakKeyDictionary
 
-from chasqui_engine import JobFailedError, Queue, QueueEvent, QueueEvents, RedisError, ResultUnavailableError
+from chasqui_engine import (
+    ChasquiError,
+    JobFailedError,
+    Producer,
+    ProducerConfig,
+    Queue,
+    RedisError,
+    ResultUnavailableError,
+)
 from chasqui_provider.connection import Settings
+from chasqui_provider.endings import COMPLETED, Ending, completed, dead, expired
 from chasqui_provider.hooks.chasqui import ChasquiHook
-from chasqui_provider.values import to_json
+from chasqui_provider.past import among_the_dead, last_told
 
 _log = logging.getLogger(__name__)
 
 _FOR_EVER_S = 10 * 365 * 86_400.0
 _PATIENCE_S = 2.0
-"""How long a result may be on its way before the events are searched for the job's end."""
+"""How long a result may be on its way before the past is searched for the job's end."""
 _LONGEST_PATIENCE_S = 600.0
 _QUIET_S = 0.5
-"""The events stream is read to its end when nothing came for so long."""
+"""What was found or written is in the hands of those who wait for it after so long."""
 _SETTLED_MS = 1500
 """An end told so long ago is past: its result was written, and read by whoever waited for it then."""
+_LOOKUPS = 20
+"""Jobs that one search looks for among the dead letters, where each costs a look of its own."""
+_REST = 9
+"""Searching takes a tenth of the time at most, however long the events and however many the waits."""
+_LONGEST_LOOK_S = 20.0
 _RETRY_S = 1.0
-
-COMPLETED, DEAD, EXPIRED = "completed", "dead", "expired"
-
-Ending = dict[str, Any]
-"""How a job ended, as JSON: `job_id`, `status`, and `result`, or `reason`, `detail` and `attempt`."""
-
-
-def _completed(job_id: str, result: Any) -> Ending:
-    return {"job_id": job_id, "status": COMPLETED, "result": to_json(result)}
-
-
-def _dead(job_id: str, reason: str, detail: str | None, attempt: int) -> Ending:
-    return {"job_id": job_id, "status": DEAD, "reason": reason, "detail": detail, "attempt": attempt}
-
-
-def _expired(job_id: str) -> Ending:
-    return {"job_id": job_id, "status": EXPIRED}
 
 
 class _Asked:
@@ -85,6 +82,8 @@ class Waits:
         self._settings = settings
         self.queue = Queue(settings.name_of(queue_name), redis_url=settings.url, **settings.queue_options)
         self._asked: set[_Asked] = set()
+        self._untold: dict[_Asked, None] = {}
+        self._searched = asyncio.Event()
         self._searching: asyncio.Task[None] | None = None
 
     async def ending(self, job_id: str, since_ms: int = 0) -> Ending:
@@ -116,6 +115,19 @@ class Waits:
                 wait.cancel()
             await asyncio.gather(*waits, return_exceptions=True)
 
+    async def endings_by_now(self, job_ids: Sequence[str], *, stop_at_death: bool) -> list[Ending] | None:
+        """`endings` without waiting for more than one look into the past; None if some have not ended."""
+        ending = asyncio.ensure_future(self.endings(job_ids, stop_at_death=stop_at_death))
+        looked = asyncio.ensure_future(self._searched.wait())
+        try:
+            await asyncio.wait({ending, looked}, timeout=_LONGEST_LOOK_S, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({ending}, timeout=_QUIET_S)
+            return ending.result() if ending.done() else None
+        finally:
+            ending.cancel()
+            looked.cancel()
+            await asyncio.gather(ending, looked, return_exceptions=True)
+
     async def close(self) -> None:
         """Ends the connections."""
         if self._searching is not None:
@@ -126,11 +138,11 @@ class Waits:
     async def _told(self, job_id: str) -> Ending:
         while True:
             try:
-                return _completed(job_id, await self.queue.wait_for_result(job_id, timeout=_FOR_EVER_S))
+                return completed(job_id, await self.queue.wait_for_result(job_id, timeout=_FOR_EVER_S))
             except JobFailedError as err:
-                return _dead(job_id, err.reason, err.detail, err.attempt)
+                return dead(job_id, err.reason, err.detail, err.attempt)
             except ResultUnavailableError:
-                return _expired(job_id)
+                return expired(job_id)
             except RedisError as err:
                 _log.warning("waiting for %s: %s; trying on", job_id, err)
                 await asyncio.sleep(_RETRY_S)
@@ -138,18 +150,55 @@ class Waits:
     async def _search(self) -> None:
         """Looks into the past for those who wait in vain, ever more rarely, as long as there are any."""
         now = asyncio.get_running_loop().time
+        pause_s = _PATIENCE_S / 4
         while self._asked:
-            await asyncio.sleep(_PATIENCE_S / 4)
+            await asyncio.sleep(pause_s)
             asked = {one for one in self._asked if one.search_at <= now()}
-            if not asked:
+            if not asked and not self._untold:
                 continue
+            begun = now()
             try:
-                await self._tell(await self._last_events(asked))
-            except RedisError as err:
-                _log.warning("searching the events of %s: %s; trying on", self.queue.name, err)
+                ended = await self._ended(asked)
+                pause_s = max(_PATIENCE_S / 4, (now() - begun) * _REST)
+                await self._tell(ended)
+            except ChasquiError as err:
+                _log.warning("searching the past of %s: %s; trying on", self.queue.name, err)
             for one in asked:
                 one.searched()
+            self._searched.set()
         self._searching = None
+
+    async def _ended(self, asked: set[_Asked]) -> dict[_Asked, Ending]:
+        """Of the jobs asked for, those that the past knows the end of."""
+        ended: dict[_Asked, Ending] = {}
+        settled_ms = int(time.time() * 1000) - _SETTLED_MS
+        config = ProducerConfig(queue_name=self.queue.name)
+        async with await Producer.connect(self._settings.url, config) as producer:
+            if asked:
+                since_ms = min(one.since_ms for one in asked)
+                told = await last_told(producer, {one.job_id for one in asked}, since_ms=since_ms)
+                for one in asked:
+                    last = told.get(one.job_id)
+                    if last and one.since_ms <= last.at_ms <= settled_ms and (ending := last.ending):
+                        ended[one] = ending
+                # In any order: whoever asks again and again for many has them all looked for in time.
+                untold = [one for one in asked if one.job_id not in told]
+                self._untold |= dict.fromkeys(random.sample(untold, len(untold)))
+            return ended | await self._dead(producer)
+
+    async def _dead(self, producer: Producer) -> dict[_Asked, Ending]:
+        """Of the jobs of which no event tells, those among the dead letters; some of them at a time."""
+        self._untold = {one: None for one in self._untold if one in self._asked}
+        if not self._untold:
+            return {}
+        if not (await producer.counts()).dead:
+            self._untold.clear()
+        found: dict[_Asked, Ending] = {}
+        for one in list(self._untold)[:_LOOKUPS]:
+            del self._untold[one]
+            if ending := await among_the_dead(producer, one.job_id, since_ms=one.since_ms):
+                found[one] = ending
+        return found
 
     async def _tell(self, ended: dict[_Asked, Ending]) -> None:
         await asyncio.sleep(_QUIET_S if ended else 0)
@@ -159,49 +208,6 @@ class Waits:
             # A result that is there is told by the wait itself.
             if result is None and not one.found.done():
                 one.found.set_result(ended[one])
-
-    async def _last_events(self, asked: set[_Asked]) -> dict[_Asked, Ending]:
-        """Of the jobs asked for, those whose latest event is an end."""
-        by_id: dict[str, list[_Asked]] = {}
-        for one in asked:
-            by_id.setdefault(one.job_id, []).append(one)
-        ended: dict[_Asked, Ending] = {}
-        errors: dict[str, str] = {}
-        settled_ms = int(time.time() * 1000) - _SETTLED_MS
-        events = QueueEvents(self.queue.name, redis_url=self._settings.url, last_event_id="0", count=1000)
-        try:
-            steps = aiter(events)
-            while (event := await _next_event(steps)) is not None and _ms_of(event) <= settled_ms:
-                job_id = event.job_id or ""
-                if event.name == "failed":
-                    errors[job_id] = str(event.fields.get("reason", ""))
-                for one in by_id.get(job_id, ()):
-                    if event.fields.get("ts", 0) >= one.since_ms:
-                        _note(ended, one, event, errors.get(job_id))
-        finally:
-            await events.close()
-        return ended
-
-
-def _note(ended: dict[_Asked, Ending], one: _Asked, event: QueueEvent, error: str | None) -> None:
-    if event.name == "completed":
-        ended[one] = _expired(one.job_id)
-    elif event.name == "dlq":
-        attempt = event.fields.get("attempt", 0)
-        ended[one] = _dead(one.job_id, str(event.fields.get("reason", "")), error, int(attempt))
-    else:
-        # It has begun anew since.
-        ended.pop(one, None)
-
-
-def _ms_of(event: QueueEvent) -> int:
-    return int(event.entry_id.partition("-")[0])
-
-
-async def _next_event(steps: AsyncIterator[Any]) -> Any:
-    with contextlib.suppress(TimeoutError, StopAsyncIteration):
-        return await asyncio.wait_for(anext(steps), _QUIET_S)
-    return None
 
 
 class _Shared:

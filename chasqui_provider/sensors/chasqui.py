@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from airflow.providers.common.compat.sdk import conf
-from airflow.sdk import BaseSensorOperator, PokeReturnValue, XComArg
+from airflow.sdk import BaseSensorOperator, PokeReturnValue
 from airflow.triggers.base import StartTriggerArgs
 
 from chasqui_engine import ChasquiError
@@ -18,14 +18,12 @@ from chasqui_provider.results import (
     ChasquiUnavailableError,
     OnDead,
     check_on_dead,
+    look_now,
     values_of,
-    wait_now,
 )
-from chasqui_provider.triggers.result import ChasquiJobResultTrigger
-from chasqui_provider.values import as_ids
+from chasqui_provider.triggers.result import ChasquiJobResultTrigger, ids_to_wait_for
 
-_POKE_S = 4.0
-"""Long enough to search the events for jobs that ended before anybody waited."""
+_TEMPLATE_MARKS = ("{{", "{%", "{#")
 
 
 class ChasquiJobResultSensor(BaseSensorOperator):
@@ -35,8 +33,9 @@ class ChasquiJobResultSensor(BaseSensorOperator):
     `on_dead="return"` its death is returned in place of its result. A job that completed but whose result is gone
     fails the task too, instead of being waited for in vain.
 
-    :param job_ids: one id, or many.
-    :param deferrable: wait without a worker slot; such a sensor starts in the triggerer, without any worker before.
+    :param job_ids: one id, or many; of none there is nothing to wait for.
+    :param deferrable: wait without a worker slot. Where ids and queue are known when the DAG is written, the sensor
+        starts in the triggerer, without any worker before.
     """
 
     template_fields: Sequence[str] = ("queue_name", "job_ids")
@@ -59,8 +58,7 @@ class ChasquiJobResultSensor(BaseSensorOperator):
         self.chasqui_conn_id = chasqui_conn_id
         self.deferrable = deferrable
         self.on_dead = check_on_dead(on_dead)
-        # An XCom can only be resolved in a worker; text, also a template, in the triggerer as well.
-        if deferrable and not isinstance(job_ids, XComArg) and not isinstance(queue_name, XComArg):
+        if deferrable and _is_plain(job_ids) and _is_plain(queue_name):
             self.start_from_trigger = True
             self.start_trigger_args = StartTriggerArgs(
                 trigger_cls="chasqui_provider.triggers.chasqui.ChasquiJobResultTrigger",
@@ -76,10 +74,13 @@ class ChasquiJobResultSensor(BaseSensorOperator):
 
     def execute(self, context: Any) -> Any:
         """Waits in the triggerer, or pokes."""
+        job_ids = ids_to_wait_for(self.job_ids)
+        if not job_ids:
+            return []
         if not self.deferrable:
             return super().execute(context)
         trigger = ChasquiJobResultTrigger(
-            job_ids=as_ids(self.job_ids),
+            job_ids=job_ids,
             queue_name=self.queue_name,
             chasqui_conn_id=self.chasqui_conn_id,
             on_dead=self.on_dead,
@@ -90,17 +91,12 @@ class ChasquiJobResultSensor(BaseSensorOperator):
         """Looks whether all have ended."""
         del context
         try:
-            endings = wait_now(
-                ChasquiHook(self.chasqui_conn_id).settings(),
-                self.queue_name,
-                as_ids(self.job_ids),
-                timeout_s=_POKE_S,
-                on_dead=self.on_dead,
-            )
-        except TimeoutError:
-            return PokeReturnValue(is_done=False)
+            settings, job_ids = ChasquiHook(self.chasqui_conn_id).settings(), ids_to_wait_for(self.job_ids)
+            endings = look_now(settings, self.queue_name, job_ids, on_dead=self.on_dead)
         except ChasquiError as err:
             raise ChasquiUnavailableError(str(err)) from err
+        if endings is None:
+            return PokeReturnValue(is_done=False)
         return PokeReturnValue(is_done=True, xcom_value=self._results({"endings": endings}))
 
     def execute_complete(self, context: Any, event: Any) -> Any:
@@ -112,3 +108,16 @@ class ChasquiJobResultSensor(BaseSensorOperator):
         results = values_of(event, self.on_dead)
         one = isinstance(self.job_ids, str) and not self.job_ids.strip().startswith("[")
         return results[0] if one else results
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether nothing is left to be filled in.
+
+    An XCom can only be read in a worker. So can a template: of what one may ask for while it is rendered, the
+    triggerer of Airflow 3.3 answers a part, and is silent for ever about the rest, XComs among it.
+    """
+    if isinstance(value, str):
+        return not any(mark in value for mark in _TEMPLATE_MARKS)
+    if isinstance(value, list | tuple | set | frozenset):
+        return all(map(_is_plain, value))
+    return value is None

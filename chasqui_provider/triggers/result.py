@@ -17,6 +17,12 @@ from chasqui_provider.waiting import shared_waits
 _KILL_TIMEOUT_S = 5.0
 
 
+def ids_to_wait_for(value: Any) -> list[str]:
+    """`as_ids`, for which none at all is no mistake: a list may turn out to be empty."""
+    is_empty = value.strip() == "[]" if isinstance(value, str) else value in ([], (), set())
+    return [] if is_empty else as_ids(value)
+
+
 class ChasquiJobResultTrigger(BaseTrigger):
     """Fires once, when every job has ended, or the first is dead and `on_dead` is "fail".
 
@@ -60,7 +66,7 @@ class ChasquiJobResultTrigger(BaseTrigger):
         try:
             async with shared_waits(self.chasqui_conn_id, self.queue_name) as waits:
                 endings = await waits.endings(
-                    as_ids(self.job_ids), stop_at_death=self.on_dead == "fail", since_ms=self.since_ms
+                    ids_to_wait_for(self.job_ids), stop_at_death=self.on_dead == "fail", since_ms=self.since_ms
                 )
         except Exception as err:  # noqa: BLE001 - a trigger that fails makes a skip of a sensor with soft_fail
             yield TriggerEvent({"error": str(err) if isinstance(err, ChasquiError) else f"{type(err).__name__}: {err}"})
@@ -72,6 +78,6 @@ class ChasquiJobResultTrigger(BaseTrigger):
         if not self.cancel_on_kill:
             return
         async with asyncio.timeout(_KILL_TIMEOUT_S), shared_waits(self.chasqui_conn_id, self.queue_name) as waits:
-            for job_id in as_ids(self.job_ids):
+            for job_id in ids_to_wait_for(self.job_ids):
                 cancelled = await waits.queue.cancel_delayed(job_id)
                 self.log.info("job %s %s", job_id, "was taken back" if cancelled else "was no longer delayed")

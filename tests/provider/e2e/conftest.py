@@ -10,9 +10,16 @@ import pytest
 
 from chasqui_engine import SyncQueue
 from tests.provider.e2e.real_airflow import ORDERS, RealAirflow, copy_dags
+from tests.provider.integration.test_docs import SNIPPETS
 
 DAGS = Path(__file__).parent / "dags"
-DAG_IDS = ("woken", "deaths", "ticks", "waits", "meanwhile", "to_be_killed", "from_triggerer")
+DAG_IDS = ("woken", "deaths", "ticks", "waits", "meanwhile", "to_be_killed", "from_triggerer", "send_and_wait")
+
+
+def documented_dag(dag_id: str) -> str:
+    """The code of docs/airflow.md that makes this DAG."""
+    (code,) = [code for code in SNIPPETS.values() if f'DAG("{dag_id}"' in code]
+    return code
 
 
 @pytest.fixture(scope="session")
@@ -44,6 +51,7 @@ def airflow(
     connection = {"conn_type": "chasqui", "extra": {"embedded": str(folder)}}
     running = RealAirflow(tmp_path_factory.mktemp("airflow") / "home", connection)
     copy_dags(DAGS, running.dags, START_S=str(start_s))
+    (running.dags / "documented.py").write_text(documented_dag("send_and_wait"))
     try:
         running.start()
         for dag_id in DAG_IDS:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from chasqui_engine import JobFailedError, SyncQueue
+from chasqui_engine import Job, JobFailedError, SyncQueue
 from tests.provider.e2e.orders import add, all_done, all_stored, all_taken, ask, idle_runs, not_acked, pending
 from tests.provider.e2e.real_airflow import IS_3_3, ORDERS, WAITS, RealAirflow
 from tests.provider.helpers import worker_thread
@@ -58,6 +58,19 @@ def test_a_sensor_that_starts_in_the_triggerer(airflow: RealAirflow, url: str) -
         run_id = airflow.trigger("from_triggerer")
         airflow.until(lambda: finished(airflow, "from_triggerer", run_id), "the sensor")
     assert airflow.xcom("from_triggerer", run_id, "sense") == 42
+
+
+async def welcome(job: Job) -> list[str]:
+    return ["welcome", job.payload]
+
+
+def test_the_documented_wait_for_an_id_from_another_task(airflow: RealAirflow, url: str) -> None:
+    with SyncQueue("emails", redis_url=url) as queue, worker_thread(url, "emails", welcome):
+        queue.add("welcome", "ada", job_id="welcome-ada")
+        run_id = airflow.trigger("send_and_wait")
+        airflow.until(lambda: finished(airflow, "send_and_wait", run_id), "the documented DAG", 90)
+    assert airflow.xcom("send_and_wait", run_id, "wait") == ["welcome", "ada@example.org"]
+    assert airflow.xcom("send_and_wait", run_id, "known") == ["welcome", "ada"]
 
 
 def delayed(folder: Path) -> int:

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowException, AirflowSkipException, TaskDeferred
+from airflow.sdk import DAG
 from redis.asyncio import Redis
 
 from chasqui_engine import Queue
+from chasqui_provider.operators.chasqui import ChasquiEnqueueOperator
 from chasqui_provider.results import ChasquiUnavailableError, JobDeadError, ResultExpiredError
 from chasqui_provider.sensors.chasqui import ChasquiJobResultSensor
 from chasqui_provider.triggers.chasqui import ChasquiJobResultTrigger
@@ -31,7 +33,7 @@ def add(url: str, queue_name: str, name: str, payload: Any = None, **options: An
 
 
 def sensor(queue_name: str, **options: Any) -> ChasquiJobResultSensor:
-    return ChasquiJobResultSensor(task_id="s", queue_name=queue_name, **{"poke_interval": 0.1, **options})
+    return ChasquiJobResultSensor(queue_name=queue_name, **{"task_id": "s", "poke_interval": 0.1, **options})
 
 
 async def fire(trigger: ChasquiJobResultTrigger) -> Any:
@@ -120,7 +122,7 @@ class TestSensor:
             deferrable.resume_execution("execute_complete", {"event": {"endings": [dead]}}, context)
 
     def test_starts_in_the_triggerer(self, queue_name: str, context: Context) -> None:
-        deferrable = sensor(queue_name, job_ids="{{ x }}", deferrable=True, timeout=7)
+        deferrable = sensor(queue_name, job_ids=["a", "b"], deferrable=True, timeout=7)
         assert deferrable.start_from_trigger
         assert deferrable.start_trigger_args is not None
         assert deferrable.start_trigger_args.timeout is not None
@@ -130,6 +132,27 @@ class TestSensor:
         with pytest.raises(TaskDeferred):
             deferrable.execute(context)
         assert not sensor(queue_name, job_ids="x").start_from_trigger
+
+    def test_starts_in_a_worker_where_something_is_to_be_filled_in(self, queue_name: str) -> None:
+        with DAG("fan_in", schedule=None):
+            ones = [ChasquiEnqueueOperator(task_id=name, queue_name=queue_name) for name in "ab"]
+            waits = [
+                sensor(queue_name, job_ids=ones[0].output, deferrable=True, task_id="xcom"),
+                sensor(queue_name, job_ids=[one.output for one in ones], deferrable=True, task_id="xcoms"),
+                sensor(queue_name, job_ids=["a", ("{{ ti.xcom_pull('b') }}",)], deferrable=True, task_id="template"),
+                sensor("{% if x %}q{% endif %}", job_ids="a", deferrable=True, task_id="queue"),
+            ]
+        assert [wait.start_from_trigger for wait in waits] == [False] * 4
+        assert waits[1].upstream_task_ids == {"a", "b"}
+
+    @pytest.mark.parametrize("none", [[], (), "[]", " [] "])
+    @pytest.mark.parametrize("deferrable", [False, True])
+    async def test_nothing_to_wait_for(
+        self, none: Any, deferrable: bool, valkey_queue_url: str, queue_name: str, context: Context
+    ) -> None:
+        assert sensor(queue_name, job_ids=none, deferrable=deferrable).execute(context) == []
+        event = await fire(ChasquiJobResultTrigger(none, queue_name))
+        assert sensor(queue_name, job_ids=none).execute_complete(context, event) == []
 
 
 class TestTrigger:

@@ -47,7 +47,7 @@ with DAG("from_triggerer", schedule=None):
     ChasquiJobResultSensor(
         task_id="sense",
         queue_name="e2e-waits",
-        job_ids="known-{{ dag.dag_id }}",
+        job_ids="known-from_triggerer",
         deferrable=True,
         retries=5,
         retry_delay=timedelta(seconds=0.5),
