@@ -13,7 +13,8 @@ from chasqui_engine.errors import ConfigError
 CONNECTIONS_GROUP = "chasqui.connections"
 """Entry points that make a URL of a connection's name: `def url(conn_id: str) -> str`."""
 _LOOKED_UP = frozenset({"sentinel", "cluster", "embedded", "__extra__"})
-"""Extras that change what the other fields mean: whoever owns the connection's type reads those."""
+"""Extras that change what the other fields mean: whoever owns the connection's type reads those, and a URL with a
+password beside it."""
 _PASSED_ON = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile", "ssl_cert_reqs", "ssl_check_hostname")
 
 
@@ -47,8 +48,9 @@ def url_of_connection(conn_id: str, stored: str) -> str | None:
         raise ConfigError(f"connection {conn_id!r} is neither a URI nor JSON")
     if scheme != "chasqui":
         return stored
-    extra = dict(parse_qsl(rest.partition("?")[2]))
-    if _LOOKED_UP & extra.keys():
+    place, _, query = rest.partition("?")
+    extra = dict(parse_qsl(query))
+    if _LOOKED_UP & extra.keys() or ("url" in extra and "@" in place):
         return None
     return extra.get("url", f"redis://{rest}")
 
@@ -57,7 +59,7 @@ def _url_of_json(fields: dict[str, Any]) -> str | None:
     extra = fields.get("extra") or {}
     extra = json.loads(extra) if isinstance(extra, str) else extra
     if url := extra.get("url"):
-        return str(url)
+        return None if fields.get("password") else str(url)
     if _LOOKED_UP & extra.keys():
         return None
     scheme = "rediss" if extra.get("ssl") or extra.get("tls") else "redis"

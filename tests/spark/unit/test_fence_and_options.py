@@ -104,7 +104,16 @@ def test_connections_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) 
     assert connection_url({}) == "redis://from-env:1/0"
 
 
-@pytest.mark.parametrize("stored", [None, "chasqui://h?sentinel=mymaster", '{"extra": "{\\"cluster\\": true}"}'])
+@pytest.mark.parametrize(
+    "stored",
+    [
+        None,
+        "chasqui://h?sentinel=mymaster",
+        '{"extra": "{\\"cluster\\": true}"}',
+        "chasqui://:secret@?url=redis%3A%2F%2Fh",
+        '{"password": "secret", "extra": {"url": "redis://h"}}',
+    ],
+)
 def test_what_the_environment_does_not_say_is_looked_up(monkeypatch: pytest.MonkeyPatch, stored: str | None) -> None:
     class Point:
         def load(self) -> Any:
