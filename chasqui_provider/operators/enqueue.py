@@ -12,13 +12,13 @@ from airflow.sdk import BaseOperator
 
 from chasqui_engine import ConfigError, JobState, ProducerConfig, SyncQueue
 from chasqui_provider.connection import DEFAULT_CONN_ID, Settings
+from chasqui_provider.endings import Ending
 from chasqui_provider.hooks.chasqui import ChasquiHook
 from chasqui_provider.ids import task_job_id
 from chasqui_provider.links import ChasquiQueueLink
 from chasqui_provider.results import OnDead, check_on_dead, values_of, wait_now
 from chasqui_provider.triggers.result import ChasquiJobResultTrigger
 from chasqui_provider.values import as_backoff, as_duration, as_int, as_text, as_time, from_json
-from chasqui_provider.waiting import Ending
 
 
 def add_options(source: Any) -> dict[str, Any]:
