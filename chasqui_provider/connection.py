@@ -83,7 +83,7 @@ def settings_of(connection: ConnectionLike) -> Settings:
 
 def _settings(connection: ConnectionLike) -> Settings:
     if connection.conn_type not in (CONN_TYPE, "", None):
-        raise ConfigError(f"is of type {connection.conn_type!r}, not {CONN_TYPE!r}")
+        raise ConfigError(f"its type is {connection.conn_type!r}, and must be {CONN_TYPE!r}")
     extras = _extras(connection.extra_dejson)
     places = [place for place in _PLACES if _is_set(extras, place)]
     if len(places) > 1:

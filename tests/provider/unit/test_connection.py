@@ -100,7 +100,7 @@ def test_two_passwords_are_one_too_many() -> None:
 
 @pytest.mark.parametrize("kind", ["postgres", "redis", "Chasqui"])
 def test_a_connection_of_another_kind_is_refused(kind: str) -> None:
-    with pytest.raises(ConfigError, match=f"'c': is of type '{kind}', not 'chasqui'"):
+    with pytest.raises(ConfigError, match=f"'c': its type is '{kind}', and must be 'chasqui'"):
         settings_of(Connection(conn_id="c", conn_type=kind, host="h", password="for another server"))
 
 
