@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from importlib import import_module
-from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any
 
@@ -28,8 +26,11 @@ from chasqui_provider.timetables import repeatable, snapshot
 from chasqui_provider.timetables.repeatable import RepeatableTimetable, schedule_from_spec, spec_from_dag
 from chasqui_provider.timetables.snapshot import dags_from_queue, snapshot_of, snapshot_variable
 
-_HOME_OF_DAGS = "definitions.dag" if find_spec("airflow.serialization.definitions") else "serialized_objects"
-SerializedDAG: Any = import_module(f"airflow.serialization.{_HOME_OF_DAGS}").SerializedDAG
+SerializedDAG: Any
+try:
+    from airflow.serialization.definitions.dag import SerializedDAG
+except ImportError:  # before 3.2
+    from airflow.serialization.serialized_objects import SerializedDAG
 
 START = datetime(2027, 3, 1, tzinfo=UTC)
 HOURLY = RepeatableSpec("report", RepeatPattern.cron("0 * * * *"), {"n": 1})
