@@ -46,6 +46,12 @@ _NO_TABLE = (
 _DEFAULTS = ProducerConfig()
 
 
+def taken_by(use: Use, options: Mapping[str, str]) -> dict[str, str]:
+    """Of options for several uses, those that one of them takes."""
+    known = {name.lower() for name in _TAKEN[use]}
+    return {name: value for name, value in options.items() if name.lower() in known}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
     """How a queue is read."""

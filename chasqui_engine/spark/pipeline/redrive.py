@@ -21,6 +21,7 @@ from chasqui_engine.errors import ConfigError
 from chasqui_engine.names import MAX_JOB_ID_BYTES
 from chasqui_engine.spark.connections import connection_url
 from chasqui_engine.spark.fetch import Place
+from chasqui_engine.spark.options import taken_by
 from chasqui_engine.spark.schemas import COLUMNS
 
 Repair = Callable[[Any], Any]
@@ -64,7 +65,8 @@ def redrive(
             known = bulk_marks.taken(there, goal.keys, [found[entry_id] for entry_id in fresh])
         if fresh:
             wanted = jobs.join(_ids(spark, fresh), "entry_id", "left_semi") if done else jobs
-            writer = wanted.drop("entry_id").write.format("chasqui").options(**reach, queue=goal.queue)
+            writer = wanted.drop("entry_id").write.format("chasqui").options(**taken_by("write", reach))
+            writer = writer.option("queue", goal.queue)
             writer.option("dedupTtlSeconds", str(_TAKEN_S)).mode("append").save()
             with place.connect() as connection:
                 bulk_marks.mark_redriven(connection, place.keys, fresh)
@@ -87,11 +89,13 @@ def _reach(options: Mapping[str, str] | None) -> dict[str, str]:
     for name in reach:
         if name.lower() in ("queue", "entity"):
             raise ConfigError(f"options must not have {name!r}: the queue is an argument of its own, target another")
+    if unknown := reach.keys() - taken_by("read", reach).keys() - taken_by("write", reach).keys():
+        raise ConfigError(f"options has {min(unknown)!r}, which neither reading nor writing takes")
     return reach
 
 
 def _dead(spark: SparkSession, queue: str, reach: Mapping[str, str]) -> DataFrame:
-    return spark.read.format("chasqui").options(**reach, queue=queue, entity="dead").load()
+    return spark.read.format("chasqui").options(**taken_by("read", reach), queue=queue, entity="dead").load()
 
 
 def _ids(spark: SparkSession, entry_ids: Sequence[str]) -> DataFrame:

@@ -58,7 +58,8 @@ def test_a_job_keeps_its_own_retries_and_an_id_that_fits(q: Queues, client: redi
     bury(client, q, "L" * 1015, 2, JobRetryOverride(None, backoff))
     bury(client, q, "á" * 500, 3)
     before = {row.payload_json: row for row in q.read("dead").collect()}
-    assert redrive(q.spark, q.queue, where="true", options={"url": q.url}) == Redriven(3, 3)
+    options = {"url": q.url, "pageSize": "2", "maxStreamLen": "1000"}
+    assert redrive(q.spark, q.queue, where="true", options=options) == Redriven(3, 3)
     after = {row.payload_json: row for row in q.read("jobs").collect()}
     retry = [name for name in COLUMNS["jobs"] if name.startswith("backoff_") or name == "max_attempts"]
     for payload, dead in before.items():
@@ -80,6 +81,8 @@ def test_what_cannot_be_redriven_is_told_in_a_sentence(q: Queues, client: redis.
         redrive(q.spark, q.queue, where=q.spark.range(1), options=options)
     with pytest.raises(ConfigError, match="options must not have 'queue'"):
         redrive(q.spark, q.queue, where="true", options={**options, "queue": "x"})
+    with pytest.raises(ConfigError, match="'pagesSize', which neither"):
+        redrive(q.spark, q.queue, where="true", options={**options, "pagesSize": "x"})
     assert not client.exists(q.key("stream"))
 
 
