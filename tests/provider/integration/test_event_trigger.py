@@ -9,6 +9,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
+from airflow.sdk.execution_time.comms import ErrorResponse
 
 from chasqui_engine import Queue
 from chasqui_provider.triggers import event as module
@@ -21,12 +23,25 @@ class Store:
 
     def __init__(self) -> None:
         self.kept: dict[str, Any] = {}
+        self.failures = 0
 
     async def aget(self, key: str, default: Any = None) -> Any:
         return self.kept.get(key, default)
 
     async def aset(self, key: str, value: Any) -> None:
+        if self.failures:
+            self.failures -= 1
+            raise AirflowRuntimeError(ErrorResponse(error=ErrorType.API_SERVER_ERROR))
         self.kept[key] = value
+
+    def is_past(self, entry_id: str) -> bool:
+        """Whether the place that is kept is that of an entry, or a later one."""
+        (place,) = self.kept.values()
+        return _parts(place) >= _parts(entry_id)
+
+
+def _parts(entry_id: str) -> list[int]:
+    return [int(part) for part in entry_id.split("-")]
 
 
 @asynccontextmanager
@@ -74,15 +89,38 @@ async def test_resumes_where_it_stopped(queue_url: str, queue_name: str, monkeyp
     options = {"events": ["completed"], "linger": 0}
     async with Queue(queue_name, redis_url=queue_url) as queue, worker(queue_url, queue_name):
         async with following(ChasquiEventTrigger(queue_name, **options), store) as told:
-            start = dict(store.kept)
-            assert start, "the start is kept, so that a restart before the first event loses nothing"
+            assert store.kept, "the start is kept, so that a restart before the first event loses nothing"
             await queue.add("d", {"n": 1}, job_id="one")
             await until(lambda: [event["job_id"] for event in told] == ["one"], "the first")
-            await until(lambda: store.kept != start, "its place")
+            await until(lambda: store.is_past(told[0]["entry_id"]), "its place")
         job = await queue.add("d", {"n": 1}, job_id="two")
         await job.wait_for_result()
         async with following(ChasquiEventTrigger(queue_name, **options), store) as told:
             await until(lambda: [event["job_id"] for event in told] == ["two"], "what happened meanwhile")
+
+
+async def test_a_place_that_could_not_be_kept_is_kept_later(
+    valkey_queue_url: str, queue_name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "_STORED_AFTER_S", 0.2)
+    store = Store()
+    async with (
+        Queue(queue_name, redis_url=valkey_queue_url) as queue,
+        worker(valkey_queue_url, queue_name),
+        following(ChasquiEventTrigger(queue_name, events="completed", linger=0), store) as told,
+    ):
+        store.failures = 2
+        await queue.add("d", {"n": 1}, job_id="one")
+        await until(lambda: told, "the event")
+        await until(lambda: store.is_past(told[0]["entry_id"]), "its place")
+    assert caplog.text.count("is not kept yet") == 2
+
+
+def test_events_that_there_are_not_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"there is no 'ded'; there are waiting, .*dlq"):
+        ChasquiEventTrigger("q", events=["ded"])
+    with pytest.raises(ValueError, match="batch_size must be a whole number from 1 up, got '10'"):
+        ChasquiEventTrigger("q", batch_size="10")  # type: ignore[arg-type]
 
 
 async def test_what_may_not_be_stored_is_told_again(queue_url: str, queue_name: str) -> None:
