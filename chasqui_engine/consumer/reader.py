@@ -118,7 +118,7 @@ class Reader:
             room = await self._room()
             # Several reads at once save round trips, but where little waits, they would come back empty.
             counts = _shares(room, config.batch) if backlog else [min(room, config.batch)]
-            min_idle_ms = config.claim_min_idle_ms if self._reads.capabilities.claim else None
+            min_idle_ms = config.claim_min_idle_ms if self._reads_claim else None
             self._held.about_to_read()
             try:
                 reads = await taking.read(
@@ -140,14 +140,21 @@ class Reader:
         """Brings entries of silent workers, until cancelled, where reads do not bring them along."""
         pause_s = min(self._config.claim_min_idle_ms / 1000 / _CLAIMS_PER_IDLE, _LONGEST_CLAIM_PAUSE_S)
         while True:
-            await asyncio.sleep(min(pause_s, _FREE_AGAIN_MS / 1000) if self._left_some else pause_s)
+            eager = self._left_some and self._buffer.suspects < _MOST_SUSPECTS
+            await asyncio.sleep(min(pause_s, _FREE_AGAIN_MS / 1000) if eager else pause_s)
             try:
                 await self._orphans.look()
-                if (self._left_some or not self._reads.capabilities.claim) and not self._paused:
+                if (self._left_some or not self._reads_claim) and not self._paused:
                     self._left_some = False
                     await self._claim_all()
             except CommandError as err:
                 await self._mend_group(err)
+
+    @property
+    def _reads_claim(self) -> bool:
+        """Whether reads bring entries of silent workers. Not while one runs alone: the next of its kind, which are left
+        to others, would come here all the same."""
+        return self._reads.capabilities.claim and not self._buffer.suspects
 
     async def _claim_all(self) -> None:
         """Goes through all that is pending, page by page: the abandoned may stand behind many that are not."""
