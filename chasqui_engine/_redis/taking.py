@@ -234,14 +234,11 @@ async def orphans(link: Link, who: Membership) -> list[bytes]:
     return found
 
 
-async def recount(
-    link: Link, who: Membership, counts: Sequence[tuple[bytes, int]], *, silence_ms: int = 0
-) -> list[bytes]:
-    """Sets how often entries count as given out, and for how long nothing was heard of them; returns those that are
-    not ours any more."""
+async def recount(link: Link, who: Membership, counts: Sequence[tuple[bytes, int]]) -> list[bytes]:
+    """Sets how often entries count as given out; returns those that are not ours any more."""
     lost: list[bytes] = []
     for start in range(0, len(counts), _PAGE):
-        args: list[Argument] = [who.group, who.consumer, silence_ms]
+        args: list[Argument] = [who.group, who.consumer]
         for one in counts[start : start + _PAGE]:
             args += one
         lost += await link.run(_RECOUNT, [who.keys.stream], args)

@@ -43,10 +43,6 @@ class Held:
         self._entries.pop(delivery.entry_id, None)
         self._released.add(delivery.entry_id)
 
-    def leave(self, delivery: Delivery) -> None:
-        """Lets an entry go that anybody may claim, we too."""
-        self._entries.pop(delivery.entry_id, None)
-
     def about_to_read(self) -> None:
         """What was released before a read cannot be in its answer."""
         self._released.clear()
@@ -104,11 +100,6 @@ class Buffer:
         """
         self._entries.extend(deliveries)
         self._wake()
-
-    @property
-    def suspects(self) -> int:
-        """Those that wait for their turn alone, with the one that has it."""
-        return len(self._suspects) + self._suspect_out
 
     def put_suspects(self, deliveries: Iterable[Delivery]) -> None:
         """Adds entries of which one may be out at a time, until `suspect_done`."""

@@ -24,10 +24,6 @@ _AHEAD_S = 0.1
 from other processes."""
 _BATCHES_AHEAD = 4
 """At most: the next read is on its way while the last one is worked off."""
-_MOST_SUSPECTS = 2
-"""The one that runs alone and the next: more of them are for other workers."""
-_FREE_AGAIN_MS = 200
-"""After so long, what was left for others may be claimed, by whoever has a hand free."""
 _CLAIMS_PER_IDLE = 4
 _LONGEST_CLAIM_PAUSE_S = 5.0
 _FROM_THE_START = b"0-0"
@@ -62,8 +58,6 @@ class Reader:
         self._sink = sink
         self._orphans = Orphans(commands, who, config.claim_min_idle_ms)
         self._paused = self._claiming = self._told_blind = False
-        self._left_some = False
-        """Whether entries that run alone were left for others, or for later."""
 
     async def read(self) -> None:
         """Brings new entries, until cancelled; none while the queue is paused."""
@@ -118,7 +112,7 @@ class Reader:
             room = await self._room()
             # Several reads at once save round trips, but where little waits, they would come back empty.
             counts = _shares(room, config.batch) if backlog else [min(room, config.batch)]
-            min_idle_ms = config.claim_min_idle_ms if self._reads_claim else None
+            min_idle_ms = config.claim_min_idle_ms if self._reads.capabilities.claim else None
             self._held.about_to_read()
             try:
                 reads = await taking.read(
@@ -140,21 +134,13 @@ class Reader:
         """Brings entries of silent workers, until cancelled, where reads do not bring them along."""
         pause_s = min(self._config.claim_min_idle_ms / 1000 / _CLAIMS_PER_IDLE, _LONGEST_CLAIM_PAUSE_S)
         while True:
-            eager = self._left_some and self._buffer.suspects < _MOST_SUSPECTS
-            await asyncio.sleep(min(pause_s, _FREE_AGAIN_MS / 1000) if eager else pause_s)
+            await asyncio.sleep(pause_s)
             try:
                 await self._orphans.look()
-                if (self._left_some or not self._reads_claim) and not self._paused:
-                    self._left_some = False
+                if not self._reads.capabilities.claim and not self._paused:
                     await self._claim_all()
             except CommandError as err:
                 await self._mend_group(err)
-
-    @property
-    def _reads_claim(self) -> bool:
-        """Whether reads bring entries of silent workers. Not while one runs alone: the next of its kind, which are left
-        to others, would come here all the same."""
-        return self._reads.capabilities.claim and not self._buffer.suspects
 
     async def _claim_all(self) -> None:
         """Goes through all that is pending, page by page: the abandoned may stand behind many that are not."""
@@ -191,22 +177,15 @@ class Reader:
 
     async def _accept_again(self, again: list[Delivery]) -> None:
         """Of entries whose workers went silent, only what was begun is to count: each may wait here for another that
-        takes this worker along too. Of those that run alone few are kept: other workers may have a hand free."""
+        takes this worker along too."""
         suspects = [] if self._config.relay else [one for one in again if one.deliveries >= SUSPECT]
-        left = suspects[max(0, _MOST_SUSPECTS - self._buffer.suspects) :]
-        self._left_some = bool(left)
-        alone = suspects[: len(suspects) - len(left)]
-        kept = [one for one in again if one not in suspects]
         try:
-            await taking.recount(self._commands, self._who, _counts(kept + alone))
-            silence_ms = max(0, self._config.claim_min_idle_ms - _FREE_AGAIN_MS)
-            await taking.recount(self._commands, self._who, _counts(left), silence_ms=silence_ms)
+            counts = [(delivery.entry_id, delivery.deliveries) for delivery in again]
+            await taking.recount(self._commands, self._who, counts)
         finally:
             # They are held: cancelled here, nobody else would ever run them.
-            for delivery in left:
-                self._held.leave(delivery)
-            self._buffer.put(kept)
-            self._buffer.put_suspects(alone)
+            self._buffer.put(one for one in again if one not in suspects)
+            self._buffer.put_suspects(suspects)
 
     async def _room(self) -> int:
         """Waits until there is use for more entries; returns for how many."""
@@ -230,10 +209,6 @@ class Reader:
                 self._who.keys.queue,
                 err,
             )
-
-
-def _counts(deliveries: list[Delivery]) -> list[tuple[bytes, int]]:
-    return [(delivery.entry_id, delivery.deliveries) for delivery in deliveries]
 
 
 def _shares(whole: int, most: int) -> list[int]:

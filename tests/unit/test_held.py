@@ -48,12 +48,6 @@ class TestHeld:
         held.about_to_read()
         assert len(held.take([delivery(1)])) == 1
 
-    def test_what_is_left_to_others_may_be_taken_at_once(self) -> None:
-        held = Held(lease_s=1)
-        (one,) = held.take([delivery(1)])
-        held.leave(one)
-        assert len(held.take([delivery(1)])) == 1
-
     def test_a_lost_entry_is_marked(self) -> None:
         held = Held(lease_s=1)
         one, two = held.take([delivery(1), delivery(2)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -27,8 +27,6 @@ from tests.integration.helpers import dead_letters_of, events_of, stream_is_empt
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
-
-    from chasqui_engine import Job
 
 CLAIM_MS = 400
 
@@ -267,29 +265,3 @@ async def test_own_entries_that_come_back_are_not_started_again(redis_url: str, 
 async def _claimed_again(raw: Redis, queue_name: str) -> bool:
     (entry,) = await raw.xpending_range(QueueKeys(queue_name).stream, "default", "-", "+", 1)
     return int(entry["time_since_delivered"]) < 600_000
-
-
-async def test_workers_share_what_each_must_run_alone(redis_url: str, raw: Redis, queue_name: str) -> None:
-    """Jobs that two workers went silent with run one at a time in a process; the other processes have hands free."""
-    await add(redis_url, queue_name, *range(8))
-    entries = await _take_by_hand(raw, queue_name, "dead", 8)
-    stream = QueueKeys(queue_name).stream
-    await raw.xclaim(stream, "default", "dead", 0, entries, retrycount=2, idle=60_000, justid=True)
-    runs: dict[str, list[int]] = {"one": [], "other": []}
-
-    def handler(who: str) -> Any:
-        async def handle(job: Job) -> None:
-            runs[who].append(job.payload)
-            await asyncio.sleep(0.5)
-
-        return handle
-
-    settings = {"claim_min_idle_ms": CLAIM_MS, "max_attempts": 9}
-    async with (
-        consuming(redis_url, queue_name, handler("one"), **settings),
-        consuming(redis_url, queue_name, handler("other"), **settings),
-    ):
-        await until(lambda: stream_is_empty(raw, queue_name))
-    assert sorted(runs["one"] + runs["other"]) == list(range(8))
-    assert runs["one"]
-    assert runs["other"]
