@@ -32,7 +32,6 @@ class Worker:
     """
 
     _shutdown: StopSignal | None = None
-    _started: asyncio.Event | None = None
     _running: asyncio.Task[None] | None = None
 
     def __init__(
@@ -94,6 +93,7 @@ class Worker:
         )
         self._consumer = Consumer(apply_tls(redis_url, tls), self._config, credential_provider=credential_provider)
         self._closed = False
+        self._started = asyncio.Event()
 
     @property
     def name(self) -> str:
@@ -113,7 +113,11 @@ class Worker:
     @property
     def is_ready(self) -> bool:
         """Whether it has reached the server and takes jobs."""
-        return self.is_running and self._started is not None and self._started.is_set()
+        return self.is_running and self._started.is_set()
+
+    async def wait_until_ready(self) -> None:
+        """Until it takes jobs; call it beside `run`, before or after."""
+        await self._started.wait()
 
     @property
     def is_closed(self) -> bool:
@@ -126,7 +130,7 @@ class Worker:
             self._shutdown = StopSignal()
             if self._closed:
                 self._shutdown.set()
-            self._started = asyncio.Event()
+            self._started.clear()
             self._running = asyncio.create_task(self._consumer.run(self._handler, self._shutdown, self._started))
         assert self._running is not None
         try:

@@ -26,7 +26,6 @@ from chasqui_engine.worker import Worker
 
 _DRAW_EVERY_S = 0.5
 _REPORT_EVERY_S = 0.5
-_STARTING_S = 0.05
 _GRACE_S = 5.0
 """After the shutdown deadline, for handing jobs back and for last words."""
 _BLOCKED = 1
@@ -157,21 +156,23 @@ async def _report(parent: socket.socket, tally: Tally, worker: Worker) -> None:
     """Tells the parent what is done so far, and stops when there is no parent any more."""
     reader, writer = await asyncio.open_connection(sock=parent)
     gone = asyncio.create_task(reader.read())
+    ready = asyncio.create_task(worker.wait_until_ready())
 
     def tell() -> None:
         writer.write(json.dumps({**tally.numbers.as_dict(), "ready": worker.is_ready}).encode() + b"\n")
 
     try:
+        # Not before it has reached the server: what cannot even start is not to be started again. And then at once:
+        # of a worker that had a job, the parent must know that it could start.
+        await asyncio.wait({gone, ready}, return_when=asyncio.FIRST_COMPLETED)
         while not gone.done():
-            # Not before it has reached the server: what cannot even start is not to be started again.
-            if worker.is_ready:
-                tell()
-            await asyncio.wait({gone}, timeout=_REPORT_EVERY_S if worker.is_ready else _STARTING_S)
-        await worker.close()
+            tell()
+            await asyncio.wait({gone}, timeout=_REPORT_EVERY_S)
+        worker.stop()
     finally:
         # The last word: what was done since the one before.
         with contextlib.suppress(OSError):
             tell()
             await writer.drain()
-        await cancel_and_wait(gone)
+        await cancel_and_wait(gone, ready)
         writer.close()

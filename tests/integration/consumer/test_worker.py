@@ -34,6 +34,21 @@ async def test_from_start_to_end(redis_url: str, queue_name: str) -> None:
     assert (worker.is_running, worker.is_closed) == (False, True)
 
 
+async def test_it_is_known_to_be_ready_before_its_first_job(redis_url: str, queue_name: str) -> None:
+    """Whoever waits for that may start a worker again which could start once, however soon it ends."""
+    known: list[bool] = []
+
+    async def look(job: Any) -> None:
+        known.append(ready.done())
+        worker.stop()
+
+    await add(redis_url, queue_name, 1)
+    worker = Worker(queue_name, look, redis_url=redis_url, **SETTINGS)
+    ready = asyncio.create_task(worker.wait_until_ready())
+    await asyncio.wait_for(worker.run(), 10)
+    assert known == [True]
+
+
 async def test_close_before_run(redis_url: str, raw: Redis, queue_name: str) -> None:
     """`run` comes back at once, and has run nothing."""
     await add(redis_url, queue_name, 1)
