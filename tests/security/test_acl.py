@@ -11,25 +11,10 @@ from redis.exceptions import NoPermissionError, ResponseError
 
 from chasqui_engine import JobFailedError, Queue, QueueEvents, RedisError, RepeatPattern, Worker
 from tests.integration.helpers import until, working
-from tests.security.acl import FOLDER, KEYS, QUEUE, ROLES, Fails, guarded_server, url_for
+from tests.security.acl import FOLDER, KEYS, QUEUE, ROLES, Fails, url_for
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-    from pathlib import Path
-
     from tests.servers import ServerProcess
-
-
-@pytest.fixture
-def server(server_kind: str, tmp_path: Path) -> Iterator[ServerProcess]:
-    with guarded_server(server_kind, tmp_path) as server:
-        yield server
-
-
-@pytest.fixture
-async def admin(server: ServerProcess) -> AsyncIterator[Redis]:
-    async with Redis.from_url(server.url) as client:
-        yield client
 
 
 def worker_of(server: ServerProcess, handler: Fails) -> Worker:
@@ -43,19 +28,19 @@ async def refusals(admin: Redis) -> list[dict[str, Any]]:
     return [entry for entry in await admin.acl_log() if entry["object"] != "client|setinfo"]
 
 
-async def test_every_role_does_its_work(server: ServerProcess, admin: Redis) -> None:
+async def test_every_role_does_its_work(guarded: ServerProcess, admin: Redis) -> None:
     handler = Fails()
     async with (
-        Queue(QUEUE, redis_url=url_for(server, "producer")) as queue,
-        Queue(QUEUE, redis_url=url_for(server, "monitor")) as eyes,
-        Queue(QUEUE, redis_url=url_for(server, "operator")) as hands,
-        QueueEvents(QUEUE, redis_url=url_for(server, "monitor"), last_event_id="0", block_ms=100) as events,
+        Queue(QUEUE, redis_url=url_for(guarded, "producer")) as queue,
+        Queue(QUEUE, redis_url=url_for(guarded, "monitor")) as eyes,
+        Queue(QUEUE, redis_url=url_for(guarded, "operator")) as hands,
+        QueueEvents(QUEUE, redis_url=url_for(guarded, "monitor"), last_event_id="0", block_ms=100) as events,
     ):
         await queue.add("cancelled", 1, job_id="later", delay_ms=60_000)
         minted = await queue.add("cancelled", 1, delay_ms=60_000)
         assert await queue.cancel_delayed("later")
         assert await queue.cancel_delayed(minted.id)
-        async with working(worker_of(server, handler)):
+        async with working(worker_of(guarded, handler)):
             jobs = [
                 await queue.add("n", 1),
                 await queue.add("n", 2, job_id="mine"),
@@ -87,13 +72,13 @@ async def test_every_role_does_its_work(server: ServerProcess, admin: Redis) -> 
     assert await refusals(admin) == []
 
 
-async def test_a_worker_takes_over_from_one_that_died(server: ServerProcess, admin: Redis) -> None:
+async def test_a_worker_takes_over_from_one_that_died(guarded: ServerProcess, admin: Redis) -> None:
     handler = Fails()
-    async with Queue(QUEUE, redis_url=url_for(server, "producer")) as queue:
+    async with Queue(QUEUE, redis_url=url_for(guarded, "producer")) as queue:
         await queue.add("n", 1)
         await admin.xgroup_create(KEYS.stream, "default", "0")
         await admin.xreadgroup("default", "dead", {KEYS.stream: ">"})
-        async with working(worker_of(server, handler)):
+        async with working(worker_of(guarded, handler)):
             await until(lambda: handler.runs == ["n"])
             await until(lambda: _is_empty(admin))
     assert await refusals(admin) == []
@@ -177,10 +162,10 @@ FOR_OTHERS: dict[str, list[tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize("role", ROLES)
-async def test_a_role_is_refused_the_rest(server: ServerProcess, admin: Redis, role: str) -> None:
+async def test_a_role_is_refused_the_rest(guarded: ServerProcess, admin: Redis, role: str) -> None:
     await admin.set(OTHER, "theirs")
     await admin.xadd(STREAM, {"d": "x"})
-    async with Redis.from_url(url_for(server, role)) as client:
+    async with Redis.from_url(url_for(guarded, role)) as client:
         for command in FOR_NOBODY + FOR_OTHERS[role]:
             with pytest.raises((NoPermissionError, ResponseError)) as caught:
                 await client.execute_command(*command)
@@ -195,7 +180,7 @@ def test_the_files_for_workers_differ_in_how_entries_leave_the_stream() -> None:
     assert newer.replace("+xackdel", "+xack") == plain
 
 
-async def test_a_refusal_is_an_error_that_says_so(server: ServerProcess) -> None:
-    async with Queue(QUEUE, redis_url=url_for(server, "monitor")) as queue:
+async def test_a_refusal_is_an_error_that_says_so(guarded: ServerProcess) -> None:
+    async with Queue(QUEUE, redis_url=url_for(guarded, "monitor")) as queue:
         with pytest.raises(RedisError, match=r"(?i)permission|can't run"):
             await queue.add("n", 1)

@@ -24,12 +24,11 @@ from chasqui_engine.clock import now_ms
 from chasqui_engine.looking import Looker
 from tests.integration.consumer.kit import consuming
 from tests.integration.helpers import until
-from tests.security.acl import KEYS, QUEUE, Fails, file_of, guarded_server, url_for
+from tests.security.acl import KEYS, QUEUE, Fails, file_of, url_for
 from tests.servers import REDIS_8
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-    from pathlib import Path
+    from collections.abc import Awaitable, Callable
 
     from chasqui_engine import Job
     from tests.servers import ServerProcess
@@ -92,18 +91,6 @@ def grants(text: str) -> tuple[set[str], list[tuple[list[str], list[str]]]]:
             for selector in selectors
         ],
     )
-
-
-@pytest.fixture
-def server(server_kind: str, tmp_path: Path) -> Iterator[ServerProcess]:
-    with guarded_server(server_kind, tmp_path) as server:
-        yield server
-
-
-@pytest.fixture
-async def admin(server: ServerProcess) -> AsyncIterator[Redis]:
-    async with Redis.from_url(server.url) as client:
-        yield client
 
 
 async def connected(url: str, **settings: Any) -> Producer:
@@ -240,11 +227,11 @@ WORK = {"producer": produce, "worker": work, "monitor": look, "operator": operat
 
 @pytest.mark.parametrize("role", WORK)
 async def test_a_role_is_granted_nothing_that_it_does_not_use(
-    server: ServerProcess, server_kind: str, admin: Redis, role: str
+    guarded: ServerProcess, server_kind: str, admin: Redis, role: str
 ) -> None:
     if role != "producer":
-        await furnish(server.url, admin)
-    asked = await asked_during(admin, lambda: WORK[role](url_for(server, role), admin))
+        await furnish(guarded.url, admin)
+    asked = await asked_during(admin, lambda: WORK[role](url_for(guarded, role), admin))
     for_all, selectors = grants(file_of(role, server_kind).read_text())
     assert for_all == EVERYBODY | ({"scan"} if role in ("monitor", "operator") else set())
     if server_kind == REDIS_8 and role == "worker":
