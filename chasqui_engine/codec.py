@@ -6,7 +6,7 @@ The layouts are those of `docs/wire.md`; ChasquiMQ reads and writes the same byt
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgpack
@@ -85,8 +85,23 @@ def encode_envelope(
     return packed
 
 
+def encode_payloads(values: Iterable[Any]) -> list[bytes]:
+    """As `encode_payload` for each, with one packer, which is twice as fast as a packer each."""
+    pack = msgpack.Packer().pack
+    try:
+        return [pack(value) for value in values]
+    except Exception as err:
+        raise EncodeError(f"cannot be written as MessagePack: {err}") from err
+
+
+def encode_envelopes(job_ids: Iterable[str], payloads: Iterable[bytes], created_at_ms: int) -> list[bytes]:
+    """As `encode_envelope` for each new job without retries of its own, with one packer."""
+    pack = msgpack.Packer().pack
+    return [pack([job_id, payload, created_at_ms, 0]) for job_id, payload in zip(job_ids, payloads, strict=True)]
+
+
 class JobEncoder:
-    """Encodes many jobs with one packer, which is twice as fast as a packer each. For one thread at a time."""
+    """Encodes many jobs, one by one, with one packer. For one thread at a time."""
 
     def __init__(self) -> None:
         self._pack = msgpack.Packer().pack

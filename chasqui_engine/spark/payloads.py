@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from chasqui_engine.codec import encode_payload, first_malformed
-from chasqui_engine.errors import ChasquiError, ConfigError
+from chasqui_engine.codec import encode_payload, encode_payloads, first_malformed
+from chasqui_engine.errors import ChasquiError, ConfigError, EncodeError
 
 _Value = TypeVar("_Value")
 _Made = TypeVar("_Made")
@@ -50,10 +50,13 @@ def encoded_payloads(column: pa.Array, payload_format: str | None, first: int) -
     elif pa.types.is_string(kind) or pa.types.is_large_string(kind):
         values = column.to_pylist()
         if payload_format != "text":
-            return each(values, _packed_json, "payload", first)
+            values = each(values, _json, "payload", first)
     else:
         values = plain_values(column)
-    return each(values, encode_payload, "payload", first)
+    try:
+        return encode_payloads(values)
+    except EncodeError:
+        return each(values, encode_payload, "payload", first)
 
 
 def _as_they_are(values: list[bytes | None], first: int) -> list[bytes]:
@@ -68,11 +71,9 @@ def _as_they_are(values: list[bytes | None], first: int) -> list[bytes]:
     return packed
 
 
-def _packed_json(text: str | None) -> bytes:
-    return b"\xc0" if text is None else encode_payload(_json(text))
-
-
-def _json(text: str) -> Any:
+def _json(text: str | None) -> Any:
+    if text is None:
+        return None
     # The scanner alone costs a third of `loads`; what it does not take to the end, `loads` judges.
     try:
         value, end = _scan(text, 0)

@@ -11,7 +11,7 @@ import pyarrow as pa
 from chasqui_engine._redis.bulk_writing import MixedJob
 from chasqui_engine.backoff import BackoffSpec
 from chasqui_engine.clock import now_ms
-from chasqui_engine.codec import encode_delayed, encode_envelope
+from chasqui_engine.codec import encode_delayed, encode_envelope, encode_envelopes
 from chasqui_engine.errors import ConfigError
 from chasqui_engine.ids import mint_ids
 from chasqui_engine.job import JobRetryOverride
@@ -41,7 +41,7 @@ def chunks(
 ) -> Iterator[Chunk]:
     """Rows as chunks of at most `size`. Which rows are in a chunk does not depend on how they come in batches."""
     held = _Held([], [], None, 0)
-    for batch in batches:
+    for batch in _slices(batches, size):
         held = held.with_rows(batch, payload_format)
         spans = list(_cuts(held.payloads, size))
         # The last one may take rows of the next batch.
@@ -50,6 +50,13 @@ def chunks(
         held = held.part(rest, len(held.payloads))
     if held.payloads:
         yield _chunk(held, max_delay_s)
+
+
+def _slices(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.RecordBatch]:
+    """No more at a time than a chunk takes: the server writes one chunk while the rows of the next are encoded."""
+    for batch in batches:
+        for start in range(0, batch.num_rows, size):
+            yield batch.slice(start, size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +114,7 @@ def _chunk(held: _Held, max_delay_s: int) -> Chunk:
     mark = digest(names, payloads, rest)
     ids = mint_ids(len(names), created) if own_ids is None else own_ids
     if retries is None:
-        envelopes = [encode_envelope(i, payload, created) for i, payload in zip(ids, payloads, strict=True)]
+        envelopes = encode_envelopes(ids, payloads, created)
     else:
         rows = zip(ids, payloads, retries, strict=True)
         envelopes = [encode_envelope(i, payload, created, 0, retry) for i, payload, retry in rows]

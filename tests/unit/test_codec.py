@@ -30,10 +30,12 @@ from chasqui_engine.codec import (
     decode_spec,
     encode_delayed,
     encode_envelope,
+    encode_envelopes,
     encode_failure,
     encode_fire,
     encode_job,
     encode_payload,
+    encode_payloads,
     encode_spec,
     with_attempt,
 )
@@ -127,6 +129,21 @@ def test_one_encoder_for_many_jobs_writes_the_same_bytes(many: list[Job]) -> Non
     for job in many:
         encoded = encoder.encode(job.id, job.payload, job.created_at_ms, job.retry)
         assert encoded == encode_job(dataclasses.replace(job, attempt=0))
+
+
+@untimed
+@given(st.lists(st.tuples(text, payloads), max_size=5))
+def test_many_at_once_are_the_same_bytes(rows: list[tuple[str, Any]]) -> None:
+    packed = encode_payloads(value for _, value in rows)
+    assert packed == [encode_payload(value) for _, value in rows]
+    ids = [job_id for job_id, _ in rows]
+    one_by_one = [encode_envelope(job_id, data, NOW_MS) for job_id, data in zip(ids, packed, strict=True)]
+    assert encode_envelopes(ids, packed, NOW_MS) == one_by_one
+
+
+def test_one_of_many_that_cannot_be_encoded_is_an_error() -> None:
+    with pytest.raises(EncodeError, match="cannot be written as MessagePack"):
+        encode_payloads([1, object()])
 
 
 def test_an_encoder_goes_on_after_what_it_could_not_encode() -> None:
