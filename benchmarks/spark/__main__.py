@@ -30,7 +30,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bars", action="store_true", help="measure the ratios")
     parser.add_argument("--rows", type=int, default=1_000_000, help="rows of the ratios (default: %(default)s)")
-    parser.add_argument("--repeat", type=int, default=3, help="rounds of the ratios (default: %(default)s)")
+    parser.add_argument("--repeat", type=int, default=5, help="rounds of the ratios (default: %(default)s)")
     parser.add_argument("--scale", type=int, metavar="ROWS", help="the scale run, up to so many rows")
     parser.add_argument("--sizes", type=int, nargs="+", help="its sizes (default: 100000, 1000000 and ROWS)")
     parser.add_argument("--try", action="store_true", dest="only_try", help="keep nothing")

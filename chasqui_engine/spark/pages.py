@@ -23,6 +23,8 @@ Bytes = npt.NDArray[np.uint8]
 _CR, _LF, _STAR, _DOLLAR, _ZERO = 13, 10, 42, 36, np.uint8(48)
 _WORD = 8
 _LONGEST_NAME = 2 * _WORD
+_MASKS = np.array([(1 << (8 * n)) - 1 for n in range(_WORD + 1)], dtype=np.uint64)
+"""For the first n bytes of a word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,11 +168,14 @@ def named(page: Page, wanted: Iterable[str]) -> dict[str, tuple[Ints, Texts]]:
 def _words(page: Page, which: Ints, offset: int) -> npt.NDArray[np.uint64]:
     """Eight bytes of some fields' names as one number, zeros after the name's end."""
     left = np.clip(page.names.lengths[which] - offset, 0, _WORD)
-    whole = np.lib.stride_tricks.sliding_window_view(page.data, _WORD)
     places = np.minimum(page.names.starts[which] + offset, len(page.data) - _WORD)
-    words = np.ascontiguousarray(whole[places]).view("<u8").reshape(-1)
-    masks = np.array([(1 << (8 * n)) - 1 for n in range(_WORD + 1)], dtype=np.uint64)
-    return words & masks[left]
+    words: npt.NDArray[np.uint64] = _blocks(page.data, "<u8", _WORD)[places]
+    return words & _MASKS[left]
+
+
+def _blocks(data: Bytes, kind: str, length: int) -> npt.NDArray[Any]:
+    """What stands at each byte of a page, taken as a block of that length: a view, nothing is copied."""
+    return np.ndarray((len(data) - length + 1,), kind, data, strides=(1,))
 
 
 def arrow_binary(page: Page, entries: Ints, texts: Texts) -> pa.Array:
@@ -197,8 +202,7 @@ def _gathered(data: Bytes, texts: Texts) -> Bytes:
     length = int(texts.lengths[0])
     if length and (texts.lengths == length).all():
         # Ids and times are all of one length, and are copied as blocks.
-        blocks: Bytes = np.lib.stride_tricks.sliding_window_view(data, length)[texts.starts]
-        flat: Bytes = blocks.reshape(-1)
+        flat: Bytes = _blocks(data, f"V{length}", length)[texts.starts].view(np.uint8)
         return flat
     ends = np.cumsum(texts.lengths)
     sources = np.repeat(texts.starts - (ends - texts.lengths), texts.lengths) + np.arange(ends[-1], dtype=np.int64)
