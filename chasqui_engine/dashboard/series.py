@@ -57,12 +57,12 @@ class Series:
     def points(self, now_ms: int, minutes: int) -> dict[str, Any]:
         """The last minutes in equal steps, the oldest first: jobs per second, and how long handlers took."""
         width = max(1, minutes * 60_000 // POINTS // STEP_MS)
-        last = now_ms // STEP_MS // width
+        # A step that has only just begun would look like a sudden drop.
+        last = (now_ms - _SHORTEST_STEP_MS) // STEP_MS // width
         first = last - POINTS + 1
         merged = [self._merged(number * width, width) for number in range(first, last + 1)]
-        # The last step has only begun.
-        lengths_s = [width * STEP_MS / 1000] * (POINTS - 1)
-        lengths_s.append(max(now_ms - last * width * STEP_MS, _SHORTEST_STEP_MS) / 1000)
+        lengths_s = [width * STEP_MS / 1000] * POINTS
+        lengths_s[-1] = min(lengths_s[-1], (now_ms - last * width * STEP_MS) / 1000)
         rates = {
             kind: [round(step.counts[kind] / length, 3) for step, length in zip(merged, lengths_s, strict=True)]
             for kind in _COUNTED.values()

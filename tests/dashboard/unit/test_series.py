@@ -67,3 +67,11 @@ def test_a_weight_stands_for_what_was_not_read() -> None:
     series = Series(NOW - SPAN_MS)
     series.add([event(NOW - 7_000) for _ in range(10)], weight=3.0)
     assert sum(series.points(NOW, 5)["completed"]) == pytest.approx(6)
+
+
+@pytest.mark.parametrize("into_the_step_ms", [0, 500, 1_999, 2_000, 4_000])
+def test_a_steady_rate_looks_steady_at_any_moment(into_the_step_ms: int) -> None:
+    now = NOW + into_the_step_ms
+    series = Series(now - SPAN_MS)
+    series.add([event(ms) for ms in range(NOW - 60_000, now, 100)])
+    assert series.points(now, 5)["completed"][-10:] == [10.0] * 10
