@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import hiredis
+
+from tests.integration.connections.listening import Listening
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +28,7 @@ def info(**facts: str) -> bytes:
     return bulk(b"# Server\r\n" + "".join(f"{name}:{value}\r\n" for name, value in facts.items()).encode())
 
 
-class FakeServer:
+class FakeServer(Listening):
     """`async with FakeServer(respond) as server: … server.url …`.
 
     `respond` gets every command but those of the greeting; None leaves the command unanswered. Greetings are
@@ -34,13 +36,11 @@ class FakeServer:
     """
 
     def __init__(self, respond: Respond = lambda command: OK, greet: Respond | None = None) -> None:
+        super().__init__()
         self._respond = respond
         self._greet = greet or (lambda command: None)
-        self._server: asyncio.Server | None = None
         self.writers: list[asyncio.StreamWriter] = []
         self.commands: list[list[bytes]] = []
-        self._serving: set[asyncio.Task[None]] = set()
-        self.port = 0
 
     @property
     def url(self) -> str:
@@ -55,22 +55,8 @@ class FakeServer:
         for writer in self.writers:
             writer.transport.abort()
 
-    async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
-        self.port = self._server.sockets[0].getsockname()[1]
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        assert self._server is not None
-        self._server.close()
+    def _end_connections(self) -> None:
         self.hang_up()
-        await self._server.wait_closed()
-        await asyncio.gather(*self._serving, return_exceptions=True)
-
-    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.create_task(self._serve(reader, writer))
-        self._serving.add(task)
-        task.add_done_callback(self._serving.discard)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.writers.append(writer)

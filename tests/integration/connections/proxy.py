@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import Self
 from urllib.parse import urlsplit
+
+from tests.integration.connections.listening import Listening
 
 
 class _Pair:
@@ -23,18 +24,16 @@ class _Pair:
             transport.abort()
 
 
-class Proxy:
+class Proxy(Listening):
     """`async with Proxy(server_url) as proxy: … proxy.url …`."""
 
     def __init__(self, url: str) -> None:
+        super().__init__()
         self._target = urlsplit(url)
-        self._server: asyncio.Server | None = None
         self._pairs: set[_Pair] = set()
         self._admits = asyncio.Event()
         self._admits.set()
         self.delay_s = 0.0
-        self._serving: set[asyncio.Task[None]] = set()
-        self.port = 0
         self.connections = 0
 
     @property
@@ -69,23 +68,9 @@ class Proxy:
             pair.requests.set()
             pair.replies.set()
 
-    async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
-        self.port = self._server.sockets[0].getsockname()[1]
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        assert self._server is not None
-        self._server.close()
+    def _end_connections(self) -> None:
         self.flow()
         self.cut()
-        await self._server.wait_closed()
-        await asyncio.gather(*self._serving, return_exceptions=True)
-
-    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.create_task(self._serve(reader, writer))
-        self._serving.add(task)
-        task.add_done_callback(self._serving.discard)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1

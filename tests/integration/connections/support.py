@@ -1,4 +1,4 @@
-"""What many tests here need: waiting for a condition, and a worker with a ledger of what it ran."""
+"""What many tests here need: a worker with a ledger of what it ran."""
 
 from __future__ import annotations
 
@@ -8,22 +8,12 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from chasqui_engine import Job, Queue, Worker
-from chasqui_engine.clock import monotonic
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
 FAST: dict[str, Any] = {"read_block_ms": 200, "claim_min_idle_ms": 1000, "scheduler_tick_ms": 50}
 """Settings of workers whose jobs come back soon when a connection took them along."""
-
-
-async def until(condition: Callable[[], bool], timeout_s: float = 25.0) -> float:
-    """Waits until it holds; returns the seconds that took."""
-    started = monotonic()
-    while not condition():
-        assert monotonic() - started < timeout_s, "what was waited for did not come"
-        await asyncio.sleep(0.005)
-    return monotonic() - started
 
 
 class Ledger:

@@ -11,7 +11,8 @@ from redis.crc import key_slot
 
 from chasqui_engine import Queue, QueueEvents, RedisError
 from tests.integration.connections.clusters import Cluster
-from tests.integration.connections.support import Ledger, check_round_trip, until, working
+from tests.integration.connections.support import Ledger, check_round_trip, working
+from tests.integration.helpers import until
 from tests.servers import KINDS
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from chasqui_engine._redis.endpoints import endpoint_for
 from chasqui_engine._redis.trouble import Trouble
 from chasqui_engine.clock import monotonic
 from tests.integration.connections.fake import OK, FakeServer, bulk
-from tests.integration.connections.support import until
+from tests.integration.helpers import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

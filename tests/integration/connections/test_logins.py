@@ -10,7 +10,8 @@ import pytest
 from redis.asyncio import Redis
 
 from chasqui_engine import Consumer, Producer, ProducerConfig, Queue, QueueEvents, RedisError, Worker
-from tests.integration.connections.support import Ledger, check_round_trip, until, working
+from tests.integration.connections.support import Ledger, check_round_trip, working
+from tests.integration.helpers import until
 from tests.servers import ServerProcess
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ from chasqui_engine._redis import scripts
 from chasqui_engine._redis.connection import Link
 from chasqui_engine.clock import monotonic
 from tests.integration.connections.proxy import Proxy
-from tests.integration.connections.support import until, working
+from tests.integration.connections.support import working
+from tests.integration.helpers import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable

@@ -22,7 +22,8 @@ from chasqui_engine import (
     UnrecoverableError,
 )
 from chasqui_engine.clock import monotonic
-from tests.integration.connections.support import FAST, Ledger, until, working
+from tests.integration.connections.support import FAST, Ledger, working
+from tests.integration.helpers import until
 from tests.servers import ServerProcess
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ async def test_connections_killed_ten_times_under_load(redis_url: str, raw: Redi
             killed |= await kill_all(raw, queue_name)
             await asyncio.sleep(0.08)
         await asyncio.gather(*producers)
-        await until(lambda: set(range(600)) <= set(ledger.runs), 15)
+        await until(lambda: set(range(600)) <= set(ledger.runs), timeout_s=15)
         ticks = ledger.runs["tick"]
         await until(lambda: ledger.runs["tick"] > ticks + 2)
         await until(lambda: all(watch.completed[f"id-{n}"] for n in range(600)))
@@ -161,7 +162,9 @@ async def test_a_server_that_was_killed_and_is_back_after_two_seconds(queue_name
             during = asyncio.create_task(queue.add("n", "during", job_id="during"))
             await down
             server.start()
-            back_after_s = await until(ledger.has(102))
+            returned_at = monotonic()
+            await until(ledger.has(102))
+            back_after_s = monotonic() - returned_at
             await during
             assert await waiting == "waited for"
             await until(ledger.has(103))

@@ -13,7 +13,8 @@ import pytest
 from chasqui_engine import ChasquiError, ConfigError, Queue, QueueEvents, RedisError, SyncQueue, Worker
 from chasqui_engine.clock import monotonic
 from tests.integration.connections.fake import FakeServer, bulk, info
-from tests.integration.connections.support import Ledger, until
+from tests.integration.connections.support import Ledger
+from tests.integration.helpers import until
 from tests.servers import ServerProcess
 
 if TYPE_CHECKING:

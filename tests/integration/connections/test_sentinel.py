@@ -8,7 +8,8 @@ import pytest
 
 from chasqui_engine import Queue, RedisError
 from tests.integration.connections.sentinels import Watched
-from tests.integration.connections.support import check_round_trip, until, working
+from tests.integration.connections.support import check_round_trip, working
+from tests.integration.helpers import until
 from tests.servers import KINDS
 
 
@@ -61,11 +62,11 @@ async def _check_failover(watched: Watched, queue_name: str) -> None:
         await until(ledger.has(20))
         watched.master.kill()
         before = len(accepted)
-        await until(lambda: len(accepted) >= before + 20, 25)
-        await until(lambda: set(accepted[before:]) <= set(ledger.runs), 20)
+        await until(lambda: len(accepted) >= before + 20, timeout_s=25)
+        await until(lambda: set(accepted[before:]) <= set(ledger.runs), timeout_s=20)
         stop.set()
         await producing
-        await until(lambda: set(accepted[before:]) <= set(ledger.runs), 20)
+        await until(lambda: set(accepted[before:]) <= set(ledger.runs), timeout_s=20)
     # What the old master took and had not yet passed on is lost by Redis itself: at most the last ones before its end.
     missing = set(accepted) - set(ledger.runs)
     print(f"{len(accepted)} jobs, 1 failover, {len(missing)} lost, {ledger.twice} run twice")

@@ -9,7 +9,8 @@ import redis
 import trustme
 
 from chasqui_engine import Queue, QueueEvents, RedisError
-from tests.integration.connections.support import check_round_trip, until, working
+from tests.integration.connections.support import check_round_trip, working
+from tests.integration.helpers import until
 from tests.servers import REDIS_7, ServerProcess, TlsFiles, make_tls_files
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ from chasqui_engine._redis import wire
 from chasqui_engine.clock import monotonic
 from chasqui_engine.supervise import cancel_and_wait
 from tests.integration.connections.proxy import Proxy
-from tests.integration.connections.support import until, working
+from tests.integration.connections.support import working
+from tests.integration.helpers import stream_is_empty, until
 from tests.servers import ServerProcess
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ async def test_a_server_that_takes_no_writes(server_kind: str, caplog: pytest.Lo
         ):
             await queue.add("n", 1)
             await until(ledger.has(1))
+            # Until then a heartbeat asks for it as well, over a connection of its own with words of its own.
+            await until(lambda: stream_is_empty(raw, "q"))
             before = (await raw.info("stats"))["total_connections_received"]
             with caplog.at_level(logging.INFO):
                 await raw.config_set("min-replicas-to-write", 1)
