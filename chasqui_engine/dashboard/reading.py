@@ -96,7 +96,8 @@ async def queue_live(the: The, user: Looking, at: At, minutes: Minutes = 15) -> 
 
 def _queue(seen: tuple[dict[str, Any], Series], minutes: int) -> dict[str, Any]:
     view, series = seen
-    return {**view, "series": series.points(now_ms(), minutes)}
+    # Up to the moment of the look: what was told since then is not counted yet.
+    return {**view, "series": series.points(view["now_ms"], minutes)}
 
 
 def _checked(minutes: int) -> int:
