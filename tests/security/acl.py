@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from redis.asyncio import Redis
 
 from chasqui_engine._redis.keys import QueueKeys
 from tests.servers import REDIS_8, ServerProcess
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Iterator
 
     from chasqui_engine import Job
 
@@ -28,16 +28,29 @@ def file_of(role: str, server_kind: str) -> Path:
     return FOLDER / ("worker-redis-8.2.acl" if (role, server_kind) == ("worker", REDIS_8) else f"{role}.acl")
 
 
-@contextmanager
-def guarded_server(server_kind: str, folder: Path) -> Iterator[ServerProcess]:
-    """Each user of the files has a password there."""
+@pytest.fixture
+def guarded(server_kind: str, tmp_path: Path) -> Iterator[ServerProcess]:
+    """A server on which each user of the files has a password."""
     if server_kind == "given":
         pytest.skip("needs a server of its own")
     texts = [file_of(role, server_kind).read_text().replace(" resetpass ", f" >{PASSWORD} ") for role in ROLES]
-    acl_file = folder / "users.acl"
+    acl_file = tmp_path / "users.acl"
     acl_file.write_text("user default on nopass ~* &* +@all\n" + "".join(texts))
     with ServerProcess(server_kind, ("--aclfile", str(acl_file))) as server:
         yield server
+
+
+@pytest.fixture
+async def admin(guarded: ServerProcess) -> AsyncIterator[Redis]:
+    """Somebody who may do anything there."""
+    async with Redis.from_url(guarded.url) as client:
+        yield client
+
+
+async def refusals(admin: Redis) -> list[dict[str, Any]]:
+    """What the server refused anybody so far, and why."""
+    # The client says which library it is; Redis 7.0 has no such command, and a refusal is nothing to the client.
+    return [entry for entry in await admin.acl_log() if entry["object"] != "client|setinfo"]
 
 
 def url_for(server: ServerProcess, role: str) -> str:

@@ -11,7 +11,7 @@ from redis.exceptions import NoPermissionError, ResponseError
 
 from chasqui_engine import JobFailedError, Queue, QueueEvents, RedisError, RepeatPattern, Worker
 from tests.integration.helpers import until, working
-from tests.security.acl import FOLDER, KEYS, QUEUE, ROLES, Fails, url_for
+from tests.security.acl import FOLDER, KEYS, QUEUE, ROLES, Fails, refusals, url_for
 
 if TYPE_CHECKING:
     from tests.servers import ServerProcess
@@ -20,12 +20,6 @@ if TYPE_CHECKING:
 def worker_of(server: ServerProcess, handler: Fails) -> Worker:
     settings: dict[str, Any] = {"read_block_ms": 100, "claim_min_idle_ms": 300, "scheduler_tick_ms": 50}
     return Worker(QUEUE, handler, redis_url=url_for(server, "worker"), max_attempts=2, store_results=True, **settings)
-
-
-async def refusals(admin: Redis) -> list[dict[str, Any]]:
-    """What the server refused anybody so far, and why."""
-    # The client says which library it is; Redis 7.0 has no such command, and a refusal is nothing to the client.
-    return [entry for entry in await admin.acl_log() if entry["object"] != "client|setinfo"]
 
 
 async def test_every_role_does_its_work(guarded: ServerProcess, admin: Redis) -> None:

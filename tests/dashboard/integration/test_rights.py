@@ -11,23 +11,22 @@ from chasqui_engine import Queue, RepeatPattern
 from chasqui_engine.dashboard import DashboardSettings, FixedConnections, create_app
 from tests.dashboard.integration.conftest import Api
 from tests.dashboard.kit import AnyGuard, SomeGuard, app_for, dead_fields, dead_key, eventually
-from tests.security.test_acl import admin, refusals, server, url_for
+from tests.security.acl import QUEUE, admin, guarded, refusals, url_for
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
 
     from tests.servers import ServerProcess
 
-__all__ = ["admin", "server"]  # fixtures
+__all__ = ["admin", "guarded"]  # fixtures
 
-QUEUE = "guarded"
 READS = ("queue", "queue/waiting", "queue/active", "queue/delayed", "queue/repeatables", "queue/dead")
 
 
 @pytest.fixture
-async def filled(server: ServerProcess, admin: Redis) -> str:
+async def filled(guarded: ServerProcess, admin: Redis) -> str:
     """A queue with something of everything; the id of its dead letter."""
-    async with Queue(QUEUE, redis_url=server.url) as queue:
+    async with Queue(QUEUE, redis_url=guarded.url) as queue:
         await queue.add("n", 1)
         await queue.add("n", 1, delay_ms=60_000)
         await queue.add("n", 1, repeat=RepeatPattern.every(60_000))
@@ -53,11 +52,11 @@ async def test_who_may_look_at_one_server_sees_nothing_of_the_others(valkey_url:
 
 
 async def test_a_monitor_sees_everything_and_changes_nothing(
-    server: ServerProcess,
+    guarded: ServerProcess,
     admin: Redis,
     filled: str,
 ) -> None:
-    app = app_for(url_for(server, "monitor"), AnyGuard())
+    app = app_for(url_for(guarded, "monitor"), AnyGuard())
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://dashboard") as client:
         api = Api(client, QUEUE)
@@ -75,8 +74,8 @@ async def test_a_monitor_sees_everything_and_changes_nothing(
     await app.state.dashboard.close()
 
 
-async def test_an_operator_acts(server: ServerProcess, admin: Redis, filled: str) -> None:
-    app = app_for(url_for(server, "operator"), AnyGuard())
+async def test_an_operator_acts(guarded: ServerProcess, admin: Redis, filled: str) -> None:
+    app = app_for(url_for(guarded, "operator"), AnyGuard())
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://dashboard") as client:
         api = Api(client, QUEUE)
