@@ -75,12 +75,12 @@ class Heartbeat:
         await self._connector.close()
 
     async def _beat_on(self, link: Link, stop: asyncio.Event) -> None:
-        silent = False
+        silent, patience_s = False, max(self._interval_s, _SHORTEST_PATIENCE_S)
         while True:
             asked_at = monotonic()
             try:
                 if entry_ids := self._held.entry_ids():
-                    async with asyncio.timeout(max(self._interval_s, _SHORTEST_PATIENCE_S)):
+                    async with asyncio.timeout(patience_s):
                         lost = await taking.heartbeat(link, self._who, entry_ids)
                     self._held.kept(asked_at, lost)
                 silent = False
@@ -88,7 +88,8 @@ class Heartbeat:
                 # Another connection may get through before our jobs are taken from us.
                 link.drop()
                 if not silent:
-                    _log.warning("heartbeat of %s: the server does not answer; trying on", self._who.consumer)
+                    # No answer, or a refusal each time; the link has said which.
+                    _log.warning("heartbeat of %s: not done within %.1f s; trying on", self._who.consumer, patience_s)
                 silent = True
             except Exception as err:  # noqa: BLE001 - a credential provider may raise anything; silence costs us our jobs
                 _log.warning("heartbeat of %s: %s; trying on", self._who.consumer, err or type(err).__name__)
