@@ -222,12 +222,12 @@ class WorkerGroup:
 
 def _send(child: _Child, number: signal.Signals) -> None:
     if child.process is not None and child.process.returncode is None:
-        # It may end in this very moment.
+        # It may end in this very moment. `Process.send_signal` would then take its exit code away from whoever waits.
         with contextlib.suppress(ProcessLookupError):
             if number is signal.SIGKILL:
                 os.killpg(child.process.pid, number)
             else:
-                child.process.send_signal(number)
+                os.kill(child.process.pid, number)
 
 
 def _workers(count: int) -> str:
