@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
+import weakref
 from collections import deque
 from typing import Any
 
@@ -49,6 +51,7 @@ class Wire(asyncio.Protocol):
         self._unsent_bytes = 0
         self.alive = True
         transport.set_protocol(self)
+        _open.add(self)
 
     async def exchange(self, packed: bytes, count: int, timeout_s: float) -> list[Reply]:
         """Sends packed commands and returns their replies; `LostError` if the connection breaks before."""
@@ -128,6 +131,12 @@ class Wire(asyncio.Protocol):
         self._transport.abort()
         self._fail(LostError(why))
 
+    def leave_to_parent(self, nowhere: int) -> None:
+        """In a forked child: gives its copy of the socket up, without a word to the server."""
+        number = self._transport.get_extra_info("socket").fileno()
+        if number >= 0:
+            os.dup2(nowhere, number, inheritable=False)
+
     def _fail(self, error: LostError) -> None:
         self.alive = False
         if self._watch is not None:
@@ -136,6 +145,21 @@ class Wire(asyncio.Protocol):
             batch = self._waiting.popleft()
             if not batch.future.done():
                 batch.future.set_exception(error)
+
+
+_open: weakref.WeakSet[Wire] = weakref.WeakSet()
+
+
+def _leave_all_to_parent() -> None:
+    """Were a child of a worker to keep its sockets, the server would not see that the worker died, and would go on to
+    give it jobs."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for wire in list(_open):
+        wire.leave_to_parent(nowhere)
+    os.close(nowhere)
+
+
+os.register_at_fork(after_in_child=_leave_all_to_parent)
 
 
 def take_over(connection: Any) -> Wire:

@@ -1,7 +1,8 @@
 """Handlers that fork, and whose child goes on as if it were the worker.
 
-It has the worker's connections and event loop, and would speak for it. It may do what the handler has it do, but ends
-before anything of ours runs in it: at once, because closing what it has open would close it for the worker too.
+It has the worker's event loop and whatever else is open (but no connection: see `wire.py`), and would act for it. It
+may do what the handler has it do, but ends before anything of ours runs in it: at once, because closing what it has
+open would close it for the worker too.
 """
 
 from __future__ import annotations

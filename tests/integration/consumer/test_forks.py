@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,6 +34,19 @@ async def test_the_child_ends_and_the_worker_goes_on(
     assert {pid for *_, pid in notes} == {worker.pid}
     assert Counter(event["e"] for event in await events_of(raw, queue_name))["completed"] == len(JOBS)
     assert await dead_letters_of(raw, queue_name) == []
+
+
+async def test_a_worker_that_died_is_gone_although_its_child_lives(redis_url: str, raw: Redis, queue_name: str) -> None:
+    """Else the server would go on to give it jobs, each of which would wait until it is claimed."""
+    with WorkerProcess(redis_url, queue_name, "fork_and_die") as worker:
+        await add(redis_url, queue_name, "last")
+        assert await worker.ended() == -signal.SIGKILL
+    await until(lambda: _nobody_waits(raw), timeout_s=2)
+    assert len(await diary(raw, queue_name)) == 1
+
+
+async def _nobody_waits(raw: Redis) -> bool:
+    return bool((await raw.info("clients"))["blocked_clients"] == 0)
 
 
 def _living_children(pid: int) -> list[str]:

@@ -67,7 +67,7 @@ def handler_for(behaviour: str, diary: Diary) -> Any:
 
 
 def forking_handlers(diary: Diary) -> dict[str, Any]:
-    """Their children come back to the event loop, or right to the worker."""
+    """Their children come back to the event loop, or right to the worker, or outlive it."""
 
     async def fork(job: Any) -> None:
         diary.note("started", job)
@@ -82,7 +82,14 @@ def forking_handlers(diary: Diary) -> dict[str, Any]:
         if job.data in ("fork", "fork at the end"):
             os.fork()
 
-    return {"fork": fork, "fork_thread": fork_thread}
+    async def fork_and_die(job: Any) -> None:
+        diary.note("started", job)
+        if os.fork() == 0:
+            time.sleep(5)
+            os._exit(0)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    return {"fork": fork, "fork_thread": fork_thread, "fork_and_die": fork_and_die}
 
 
 def sleep_in_process(job: Any) -> None:
