@@ -28,7 +28,7 @@ _PAGE = 500
 class Delivery:
     """One entry of the stream in a worker's hands."""
 
-    __slots__ = ("alone", "deliveries", "entry_id", "envelope", "held_at", "lost", "name", "read_at")
+    __slots__ = ("alone", "counted", "deliveries", "entry_id", "envelope", "held_at", "lost", "name", "read_at")
 
     def __init__(self, entry_id: bytes, envelope: bytes | None, name: str, deliveries: int, read_at: float) -> None:
         self.entry_id = entry_id
@@ -45,6 +45,13 @@ class Delivery:
         """Another worker has it now."""
         self.alone = False
         """It may be what silences workers: no other such entry is to be out with it."""
+        self.counted = False
+        """The run that is to begin with it, or has, is one that counts before it begins."""
+
+    @property
+    def count(self) -> int:
+        """What the server is to have as the number of deliveries, were this worker to go silent now."""
+        return max(1, self.deliveries) + self.counted
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,12 @@ class Held:
             delivery.held_at = now
         return fresh
 
+    def brought_back(self, deliveries: Iterable[Delivery]) -> list[Delivery]:
+        """Of entries that were taken, those that were ours before and all the while, as they are held: the server has
+        counted one delivery more, and none to another."""
+        known = ((self._entries.get(one.entry_id), one) for one in deliveries)
+        return [held for held, one in known if held is not None and held is not one and held.count == one.deliveries]
+
     def release(self, delivery: Delivery) -> None:
         """Forgets an entry: its end is written, or it is another's."""
         self._entries.pop(delivery.entry_id, None)

@@ -174,14 +174,19 @@ class Reader:
         self._buffer.put(delivery for delivery in fresh if not delivery.deliveries)
         if again := [delivery for delivery in fresh if delivery.deliveries]:
             await self._accept_again(again)
+        if len(fresh) < len(deliveries) and (ours := self._held.brought_back(deliveries)):
+            # The server has counted that it gave them out once more.
+            await self._recount(ours)
+
+    async def _recount(self, ours: list[Delivery]) -> None:
+        await taking.recount(self._commands, self._who, [(one.entry_id, one.count) for one in ours])
 
     async def _accept_again(self, again: list[Delivery]) -> None:
         """Of entries whose workers went silent, only what was begun is to count: each may wait here for another that
         takes this worker along too."""
         suspects = [] if self._config.relay else [one for one in again if one.deliveries >= SUSPECT]
         try:
-            counts = [(delivery.entry_id, delivery.deliveries) for delivery in again]
-            await taking.recount(self._commands, self._who, counts)
+            await self._recount(again)
         finally:
             # They are held: cancelled here, nobody else would ever run them.
             self._buffer.put(one for one in again if one not in suspects)

@@ -30,7 +30,6 @@ from chasqui_engine.consumer.verdict import (
     Bury,
     allowed_runs,
     brief,
-    count_when_begun,
     judge_failure,
     must_be_counted,
     runs_begun,
@@ -95,8 +94,8 @@ class WorkerTasks:
         if job is None:
             return
         if must_be_counted(job, delivery.deliveries, self._allowed_runs(job)):
-            begun = count_when_begun(delivery.deliveries)
-            if await taking.recount(self._link, self._who, [(delivery.entry_id, begun)]):
+            delivery.counted = True
+            if await taking.recount(self._link, self._who, [(delivery.entry_id, delivery.count)]):
                 self._endings.forget(delivery)
                 return
             if self._buffer.stopped:

@@ -63,11 +63,6 @@ def must_be_counted(job: Job, deliveries: int, allowed: int) -> bool:
     return deliveries > 0 or allowed - job.attempt <= 1
 
 
-def count_when_begun(deliveries: int) -> int:
-    """What the server is to have as the number of deliveries once the run has begun."""
-    return max(1, deliveries) + 1
-
-
 def describe(error: BaseException) -> str:
     """Type and text of an error."""
     return f"{type(error).__name__}: {_text(error)}"[:MAX_DETAIL_CHARS]

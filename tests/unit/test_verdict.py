@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from chasqui_engine._redis.taking import Delivery
 from chasqui_engine.backoff import BackoffSpec, RetryConfig
 from chasqui_engine.consumer.verdict import (
     MAX_DETAIL_CHARS,
@@ -12,7 +13,6 @@ from chasqui_engine.consumer.verdict import (
     Retry,
     allowed_runs,
     brief,
-    count_when_begun,
     describe,
     judge_failure,
     must_be_counted,
@@ -127,6 +127,7 @@ def test_runs_that_are_begun_are_as_many_as_allowed(allowed: int) -> None:
     """A job that kills every worker: each begins it once, and each but the first finds what the one before counted."""
     runs = deliveries = 0
     while runs_begun(job(), deliveries, allowed) < allowed:
-        counted = must_be_counted(job(), deliveries, allowed)
-        runs, deliveries = runs + 1, count_when_begun(deliveries) if counted else 1
+        delivery = Delivery(b"1-0", b"", "", deliveries, 0.0)
+        delivery.counted = must_be_counted(job(), deliveries, allowed)
+        runs, deliveries = runs + 1, delivery.count
     assert runs == allowed

@@ -243,23 +243,40 @@ async def _both_pending(raw: Redis, queue_name: str) -> list[bytes]:
     return entries if len(entries) == 2 else []
 
 
-async def test_own_entries_that_come_back_are_not_started_again(redis_url: str, raw: Redis, queue_name: str) -> None:
-    """The server is told that a running job has been silent for long; the claim that follows brings it back to us."""
+@pytest.mark.parametrize("silent_before", [False, True], ids=["first run", "second run"])
+async def test_own_entries_that_come_back_are_not_started_again(
+    redis_url: str, raw: Redis, queue_name: str, silent_before: bool
+) -> None:
+    """The server is told that a running job has been silent for long; the claim that follows brings it back to us. It
+    has not been given out once more: were this worker to die now, that would cost the job a run."""
     gate = Gate()
     stream = QueueKeys(queue_name).stream
+    await add(redis_url, queue_name, "x")
+    if silent_before:
+        await _take_by_hand(raw, queue_name, "dead", 1)
+        await raw.xclaim(stream, "default", "dead", 0, await _entry_ids(raw, queue_name), idle=600_000, justid=True)
     async with consuming(redis_url, queue_name, gate, claim_min_idle_ms=3000, concurrency=2) as consumer:
-        await add(redis_url, queue_name, "x")
-        (entry_id,) = await until(lambda: pending(raw, queue_name))
         await until(lambda: gate.started)
+        (entry_id,) = await pending(raw, queue_name)
         for _ in range(3):
             await raw.xclaim(stream, "default", consumer.config.consumer_id, 0, [entry_id], idle=600_000, justid=True)
             await until(lambda: _claimed_again(raw, queue_name))
+        await until(lambda: _counted(raw, queue_name, 2 if silent_before else 1))
         assert gate.started == ["x"]
         gate.open()
         await until(lambda: stream_is_empty(raw, queue_name))
     assert gate.finished == ["x"]
     completed = [event for event in await events_of(raw, queue_name) if event["e"] == "completed"]
     assert len(completed) == 1
+
+
+async def _entry_ids(raw: Redis, queue_name: str) -> list[bytes]:
+    return list(await pending(raw, queue_name))
+
+
+async def _counted(raw: Redis, queue_name: str, count: int) -> bool:
+    (entry,) = await raw.xpending_range(QueueKeys(queue_name).stream, "default", "-", "+", 1)
+    return bool(entry["times_delivered"] == count)
 
 
 async def _claimed_again(raw: Redis, queue_name: str) -> bool:
