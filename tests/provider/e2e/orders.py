@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +9,6 @@ import redis
 
 from chasqui_engine import SyncQueue
 from tests.provider.e2e.real_airflow import IS_3_3, ORDERS, RealAirflow
-
-_NUDGES = 1
 
 
 def add(queue: SyncQueue, ids: list[str]) -> None:
@@ -36,9 +33,8 @@ def not_acked(folder: Path) -> int:
 
 
 def all_taken(airflow: RealAirflow, orders: SyncQueue, ids: list[str]) -> list[str]:
-    """What the runs took, once they have these. Airflow 3.1 may leave an event to the run of the next one; on SQLite,
-    which locks no rows, 3.3 may too, if it comes in the very moment in which a run is made."""
-    nudges, most = 0, _NUDGES if IS_3_3 else math.inf
+    """What the runs took, once they have these; Airflow 3.1 may leave an event to the run of the next one."""
+    nudges = 0
 
     def taken() -> list[str]:
         nonlocal nudges
@@ -46,7 +42,7 @@ def all_taken(airflow: RealAirflow, orders: SyncQueue, ids: list[str]) -> list[s
         found = [job for run in runs for job in airflow.xcom("woken", run["dag_run_id"], "take")]
         if set(ids) <= set(found):
             return [job for job in found if not job.startswith("nudge")]
-        if nudges == most:
+        if IS_3_3:
             return []
         add(orders, [f"nudge-{nudges}"])
         nudges += 1
