@@ -44,14 +44,19 @@ check: $(STAMP) ## Lint, format, types, layers
 servers: ## Get the Redis servers that the tests run on
 	tests/servers/fetch
 
+# Airflow's own database, which is SQLite otherwise.
+ON_POSTGRES := CHASQUI_AIRFLOW_DB=postgresql
+
 # Most tests wait for a server more than they compute, so three at a time are well served by two cores.
-# Spark computes: its tests come after, alone.
+# Spark computes: its tests come after, alone. What our listener does in Airflow's database is seen on Postgres too.
 test: check servers ## check, then every test but those with a target of their own
 	$(BIN)/pytest -n 3 --dist loadfile -m 'not soak and not e2e and not spark' --ignore tests/architecture $(ARGS)
+	$(ON_POSTGRES) $(BIN)/pytest $(addprefix tests/provider/integration/,test_listener.py test_woken_runs.py)
 	$(BIN)/pytest -m 'spark and not slow and not soak' --timeout 300 tests/spark
 
-e2e: $(STAMP) servers ## The provider in a real Airflow: scheduler, triggerers, api-server
+e2e: $(STAMP) servers ## The provider in a real Airflow, on SQLite and on Postgres: scheduler, triggerers, api-server
 	$(BIN)/pytest -m e2e --timeout 600 tests/provider/e2e $(ARGS)
+	$(ON_POSTGRES) $(BIN)/pytest -m e2e --timeout 600 tests/provider/e2e $(ARGS)
 
 spark: $(STAMP) servers ## All tests of the data source and the pipeline on a real Spark, the slow ones too
 	$(BIN)/pytest -m 'spark and not soak' --timeout 600 tests/spark $(ARGS)

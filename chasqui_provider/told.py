@@ -1,7 +1,7 @@
 """Jobs as events tell them, and whether Airflow has been told of one before.
 
 A triggerer that dies after an event was stored, and before its jobs are acked, leaves jobs that come again. So an event
-and a mark for each of its jobs are stored in one transaction (`plugins.listener`), and whoever gets a job that may have
+and a mark for each of its jobs are stored in one transaction (`plugins.marks`), and whoever gets a job that may have
 been told looks for its mark first.
 """
 
@@ -22,6 +22,13 @@ MARK_PREFIX = "chasqui:told:"
 Run = tuple[str, int]
 Offer = tuple[int, int]
 _FIRST_OFFER: Offer = (0, 0)
+
+
+def told_by_us(extra: Any) -> Mapping[str, Any] | None:
+    """What a trigger of ours told, of the extra of an asset event; None of all other events."""
+    payload = extra.get("payload") if isinstance(extra, dict) and extra.get("from_trigger") else None
+    ours = isinstance(payload, dict) and "queue_name" in payload and ("jobs" in payload or "events" in payload)
+    return payload if ours else None
 
 
 def run_of(job: Mapping[str, Any]) -> Run:

@@ -1,4 +1,4 @@
-"""The plugin: the timetable for the scheduler, the dashboard for the api-server, the listener for the triggerer."""
+"""The plugin: timetable and listener for the scheduler, listener for the triggerer, dashboard for the api-server."""
 
 from __future__ import annotations
 

@@ -29,8 +29,8 @@ class ChasquiMessageTrigger(BaseEventTrigger):
     one that is rejected goes to the dead letters. Triggers in one triggerer that take from the same queue in the same
     way share one worker, and each of them gets every job; in different triggerers they share the jobs.
 
-    Airflow makes one run of several events that come within a blink, with the first event only: to have all jobs in a
-    run, put them into one event with `batch_size` and `linger`.
+    Events that come before Airflow has made a run share that run. `batch_size` and `linger` put jobs that come together
+    into one event, which costs less; before Airflow 3.3, jobs in another event may be left to a later run.
 
     :param group: the consumer group; the engine's workers use "default".
     :param job_names: accept jobs of these names only; others are rejected.

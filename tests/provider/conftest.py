@@ -15,13 +15,15 @@ from typing import Any
 
 import pytest
 
+from tests.provider.database import database_url
+
 _home = tempfile.mkdtemp(prefix="chasqui-airflow-")
 atexit.register(shutil.rmtree, _home, ignore_errors=True)
 os.environ.update(
     AIRFLOW_HOME=_home,
     AIRFLOW__CORE__LOAD_EXAMPLES="False",
     AIRFLOW__CORE__DAGS_FOLDER=str(Path(__file__).parents[2] / "dags_examples"),
-    AIRFLOW__DATABASE__SQL_ALCHEMY_CONN=f"sqlite:///{_home}/airflow.db",
+    AIRFLOW__DATABASE__SQL_ALCHEMY_CONN=database_url(Path(_home)),
     AIRFLOW__LOGGING__LOGGING_LEVEL="WARNING",
 )
 

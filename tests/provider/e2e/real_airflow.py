@@ -1,4 +1,4 @@
-"""A real Airflow in a temporary home: SQLite, LocalExecutor, loopback, each part a process of its own."""
+"""A real Airflow in a temporary home: LocalExecutor, loopback, each part a process of its own; SQLite or Postgres."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from typing import Any
 
 import httpx
 from packaging.version import Version
+
+from tests.provider.database import IS_POSTGRES, database_url
 
 ORDERS, WAITS = "e2e-orders", "e2e-waits"
 """The queues that the DAGs beside use."""
@@ -58,8 +60,8 @@ class RealAirflow:
             "api": {"port": self.port, "host": "127.0.0.1", "workers": 1, "base_url": self.url},
             "api_auth": {"jwt_secret": "a-secret-of-this-test-that-is-long-enough-for-hs512-keys-0123456789"},
             "database": {
-                "sql_alchemy_conn": f"sqlite:///{self.home}/airflow.db",
-                "sql_alchemy_connect_args": "tests.provider.e2e.sqlite.CONNECT_ARGS",
+                "sql_alchemy_conn": database_url(self.home),
+                **({} if IS_POSTGRES else {"sql_alchemy_connect_args": "tests.provider.e2e.sqlite.CONNECT_ARGS"}),
             },
             "dag_processor": {
                 "min_file_process_interval": 5,
@@ -126,7 +128,7 @@ class RealAirflow:
             )
 
     def _environment_of(self, part: str) -> dict[str, str]:
-        if part != "api-server":
+        if IS_POSTGRES or part != "api-server":
             return self._environment
         connect_args = "tests.provider.e2e.sqlite.API_SERVER_CONNECT_ARGS"
         return {**self._environment, "AIRFLOW__DATABASE__SQL_ALCHEMY_CONNECT_ARGS": connect_args}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -19,6 +19,20 @@ def airflow_tables() -> None:
     """Airflow's tables, in the tests' own home."""
     command = [str(Path(sys.executable).parent / "airflow"), "db", "migrate"]
     subprocess.run(command, check=True, capture_output=True, timeout=120)
+
+
+@pytest.fixture
+def listening() -> Iterator[None]:
+    """The plugin's listener at work, as Airflow sets it up; it may have done so already."""
+    from airflow.listeners.listener import get_listener_manager
+
+    from chasqui_provider.plugins.chasqui import ChasquiPlugin
+
+    manager = get_listener_manager()
+    (listener,) = ChasquiPlugin.listeners
+    manager.add_listener(listener)
+    yield
+    manager.clear()
 
 
 @pytest.fixture

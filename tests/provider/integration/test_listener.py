@@ -1,8 +1,7 @@
-"""The mark of a told job is stored with its event, or neither is: in Airflow's own tables."""
+"""The mark of a told job is stored with its event, or neither is: in Airflow's own tables, on SQLite or Postgres."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import uuid4
@@ -12,7 +11,6 @@ import pytest
 pytest.importorskip("airflow.models.asset_state_store", reason="assets have had a state since Airflow 3.3")
 
 from airflow._shared.timezones import timezone
-from airflow.listeners.listener import get_listener_manager
 from airflow.models.asset import AssetActive, AssetDagRunQueue, AssetEvent, AssetModel, AssetWatcherModel
 from airflow.models.asset_state_store import AssetStateStoreModel
 from airflow.models.dag import DagModel
@@ -23,22 +21,11 @@ from airflow.utils.session import create_session
 from sqlalchemy import select, text, update
 from sqlalchemy.dialects import mysql, postgresql
 
-from chasqui_provider.plugins import listener
-from chasqui_provider.plugins.chasqui import ChasquiPlugin
+from chasqui_provider.plugins import marks as marks_of_jobs
 from chasqui_provider.told import mark_of
 
 # Importing Airflow's models warns.
-pytestmark = [pytest.mark.filterwarnings("default"), pytest.mark.usefixtures("airflow_tables")]
-
-
-@pytest.fixture(autouse=True)
-def _listening() -> Iterator[None]:
-    """As Airflow does with a plugin's listeners; it may have done so already."""
-    manager = get_listener_manager()
-    assert ChasquiPlugin.listeners == [listener]
-    manager.add_listener(listener)
-    yield
-    manager.clear()
+pytestmark = [pytest.mark.filterwarnings("default"), pytest.mark.usefixtures("airflow_tables", "listening")]
 
 
 @pytest.fixture
@@ -119,7 +106,7 @@ def test_marks_go_after_a_day_but_not_at_once_after_a_start(
     Trigger.submit_event(trigger_id, told(job("next")))
     assert mark_of(job("old")) in marks(asset_id)
 
-    monkeypatch.setattr(listener, "_next_sweep_s", 0.0)
+    monkeypatch.setattr(marks_of_jobs, "_next_sweep_s", 0.0)
     Trigger.submit_event(trigger_id, told(job("last")))
     assert marks(asset_id) == {"of somebody else", *(mark_of(job(one)) for one in ("new", "next", "last"))}
 
@@ -166,7 +153,7 @@ def test_an_error_of_ours_does_not_cost_the_event(watcher: tuple[int, int], monk
     def fail(session: Any) -> None:
         session.execute(text("select * from no_such_table"))
 
-    monkeypatch.setattr(listener, "_sweep", fail)
+    monkeypatch.setattr(marks_of_jobs, "sweep", fail)
     Trigger.submit_event(trigger_id, told(job("a")))
     assert events(asset_id) == 1
     assert not marks(asset_id), "taken back as a whole"
@@ -177,4 +164,4 @@ def test_an_error_of_ours_does_not_cost_the_event(watcher: tuple[int, int], monk
     [("mysql", mysql.dialect(), "INSERT IGNORE"), ("postgresql", postgresql.dialect(), "ON CONFLICT DO NOTHING")],
 )
 def test_a_mark_that_is_there_fails_nothing_on_other_databases(name: str, dialect: Any, clause: str) -> None:
-    assert clause in str(listener._insert_unless_there(name).compile(dialect=dialect))
+    assert clause in str(marks_of_jobs.insert_unless_there(name).compile(dialect=dialect))
