@@ -12,6 +12,7 @@ from airflow.sdk import BaseOperator
 
 from chasqui_engine import ConfigError, JobState, ProducerConfig, SyncQueue
 from chasqui_provider.connection import DEFAULT_CONN_ID, Settings
+from chasqui_provider.deferral import resumable_at_s, wait_a_moment
 from chasqui_provider.endings import Ending
 from chasqui_provider.hooks.chasqui import ChasquiHook
 from chasqui_provider.ids import task_job_id
@@ -151,12 +152,9 @@ class ChasquiEnqueueOperator(ChasquiOperator):
         if not self.wait_for_result:
             return job_id
         since_ms = earliest_of_id_ms(settings)
-        if self.deferrable:
-            self.defer(
-                trigger=self._trigger(job_id, since_ms), method_name="execute_complete", timeout=self.result_timeout
-            )
         self._waiting_for = job_id
-        return self._result({"endings": self._wait(settings, job_id, since_ms)})
+        wait = self._wait_or_defer if self.deferrable else self._wait
+        return self._result({"endings": wait(settings, job_id, since_ms)})
 
     def execute_complete(self, context: Any, event: Any) -> Any:
         """Goes on after the wait."""
@@ -200,6 +198,14 @@ class ChasquiEnqueueOperator(ChasquiOperator):
                 "(result_timeout): is a worker running?"
             ) from err
 
+    def _wait_or_defer(self, settings: Settings, job_id: str, since_ms: int) -> list[Ending]:
+        if self.delay is None and self.run_at is None:
+            endings = wait_a_moment(settings, self.queue_name, [job_id], on_dead=self.on_dead, since_ms=since_ms)
+            if endings is not None:
+                return endings
+        trigger = self._trigger(job_id, since_ms)
+        return self.defer(trigger=trigger, method_name="execute_complete", timeout=self.result_timeout)
+
     def _trigger(self, job_id: str, since_ms: int) -> ChasquiJobResultTrigger:
         return ChasquiJobResultTrigger(
             job_ids=[job_id],
@@ -208,6 +214,7 @@ class ChasquiEnqueueOperator(ChasquiOperator):
             on_dead=self.on_dead,
             cancel_on_kill=self.cancel_on_kill,
             since_ms=since_ms,
+            not_before_s=resumable_at_s(self.result_timeout),
         )
 
     def _result(self, event: Any) -> Any:

@@ -12,6 +12,7 @@ from airflow.triggers.base import StartTriggerArgs
 
 from chasqui_engine import ChasquiError
 from chasqui_provider.connection import DEFAULT_CONN_ID
+from chasqui_provider.deferral import resumable_at_s, wait_a_moment
 from chasqui_provider.hooks.chasqui import ChasquiHook
 from chasqui_provider.links import ChasquiQueueLink
 from chasqui_provider.results import (
@@ -79,13 +80,19 @@ class ChasquiJobResultSensor(BaseSensorOperator):
             return []
         if not self.deferrable:
             return super().execute(context)
+        settings = ChasquiHook(self.chasqui_conn_id).settings()
+        endings = wait_a_moment(settings, self.queue_name, job_ids, on_dead=self.on_dead)
+        if endings is not None:
+            return self.resume_execution("execute_complete", {"event": {"endings": endings}}, context)
+        timeout = timedelta(seconds=self.timeout)
         trigger = ChasquiJobResultTrigger(
             job_ids=job_ids,
             queue_name=self.queue_name,
             chasqui_conn_id=self.chasqui_conn_id,
             on_dead=self.on_dead,
+            not_before_s=resumable_at_s(timeout),
         )
-        return self.defer(trigger=trigger, method_name="execute_complete", timeout=timedelta(seconds=self.timeout))
+        return self.defer(trigger=trigger, method_name="execute_complete", timeout=timeout)
 
     def poke(self, context: Any) -> PokeReturnValue:
         """Looks whether all have ended."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
@@ -28,6 +29,8 @@ class ChasquiJobResultTrigger(BaseTrigger):
 
     The event is `{"endings": [...]}`, or `{"error": text}` when the wait itself is impossible. All of these triggers
     in one triggerer that share connection and queue share two Redis connections.
+
+    :param not_before_s: when it may fire at the earliest, in seconds since the epoch: see `chasqui_provider.deferral`.
     """
 
     def __init__(
@@ -38,6 +41,7 @@ class ChasquiJobResultTrigger(BaseTrigger):
         on_dead: OnDead = "fail",
         cancel_on_kill: bool = False,
         since_ms: int = 0,
+        not_before_s: float = 0.0,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.job_ids = job_ids
@@ -46,6 +50,7 @@ class ChasquiJobResultTrigger(BaseTrigger):
         self.on_dead = check_on_dead(on_dead)
         self.cancel_on_kill = cancel_on_kill
         self.since_ms = since_ms
+        self.not_before_s = not_before_s
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """What the trigger is made from again elsewhere."""
@@ -58,20 +63,25 @@ class ChasquiJobResultTrigger(BaseTrigger):
                 "on_dead": self.on_dead,
                 "cancel_on_kill": self.cancel_on_kill,
                 "since_ms": self.since_ms,
+                "not_before_s": self.not_before_s,
             },
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Waits, then fires."""
+        event = TriggerEvent(await self._wait())
+        await asyncio.sleep(max(0.0, self.not_before_s - time.time()))
+        yield event
+
+    async def _wait(self) -> dict[str, Any]:
         try:
             async with shared_waits(self.chasqui_conn_id, self.queue_name) as waits:
                 endings = await waits.endings(
                     ids_to_wait_for(self.job_ids), stop_at_death=self.on_dead == "fail", since_ms=self.since_ms
                 )
         except Exception as err:  # noqa: BLE001 - a trigger that fails makes a skip of a sensor with soft_fail
-            yield TriggerEvent({"error": str(err) if isinstance(err, ChasquiError) else f"{type(err).__name__}: {err}"})
-        else:
-            yield TriggerEvent({"endings": endings})
+            return {"error": str(err) if isinstance(err, ChasquiError) else f"{type(err).__name__}: {err}"}
+        return {"endings": endings}
 
     async def on_kill(self) -> None:
         """Takes jobs that are still delayed back, if asked to; a job that already runs is left alone."""

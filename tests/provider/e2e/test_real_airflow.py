@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import Counter
 from datetime import UTC, datetime, timedelta
@@ -49,6 +50,18 @@ def test_a_wait_holds_no_slot(airflow: RealAirflow, url: str) -> None:
     assert states(airflow, "waits", run_id) == {"deferred": 6}
     with worker_thread(url, WAITS):
         airflow.until(lambda: finished(airflow, "waits", run_id), "the waits", 90)
+    assert [airflow.xcom("waits", run_id, "wait", n) for n in range(6)] == [0, 2, 4, 6, 8, 10]
+
+
+async def double_in_two_seconds(job: Job) -> int:
+    await asyncio.sleep(2)
+    return int(job.payload["n"]) * 2
+
+
+def test_a_wait_that_ends_before_airflow_has_heard_that_it_was_deferred(airflow: RealAirflow, url: str) -> None:
+    with worker_thread(url, WAITS, double_in_two_seconds):
+        run_id = airflow.trigger("waits")
+        airflow.until(lambda: finished(airflow, "waits", run_id), "the waits, none of which may fail", 90)
     assert [airflow.xcom("waits", run_id, "wait", n) for n in range(6)] == [0, 2, 4, 6, 8, 10]
 
 

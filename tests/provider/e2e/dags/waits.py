@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from airflow.sdk import DAG, task
 
 from chasqui_provider.operators.chasqui import ChasquiEnqueueOperator
 from chasqui_provider.sensors.chasqui import ChasquiJobResultSensor
 
-# A scheduler that is slow to learn that a task was deferred takes its return for a failure. A retry mends that, and
-# costs nothing: the job is not added again.
-WAITS = {
-    "queue_name": "e2e-waits",
-    "wait_for_result": True,
-    "deferrable": True,
-    "retries": 5,
-    "retry_delay": timedelta(seconds=0.5),
-}
+# Without retries: no wait may fail because it came back too early.
+WAITS = {"queue_name": "e2e-waits", "wait_for_result": True, "deferrable": True}
 
 with DAG("waits", schedule=None):
     ChasquiEnqueueOperator.partial(task_id="wait", job_name="double", **WAITS).expand(
@@ -40,7 +31,7 @@ with DAG("to_be_killed", schedule=None):
         job_id="kill-me",
         delay=3600,
         cancel_on_kill=True,
-        **{**WAITS, "retries": 0},
+        **WAITS,
     )
 
 with DAG("from_triggerer", schedule=None):
@@ -49,6 +40,4 @@ with DAG("from_triggerer", schedule=None):
         queue_name="e2e-waits",
         job_ids="known-from_triggerer",
         deferrable=True,
-        retries=5,
-        retry_delay=timedelta(seconds=0.5),
     )
