@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections import Counter
 from datetime import UTC, datetime, timedelta
@@ -39,6 +40,7 @@ def test_the_connection_form(airflow: RealAirflow) -> None:
 def test_the_provider_is_known(airflow: RealAirflow) -> None:
     found = airflow.get("/api/v2/providers", limit=100)["providers"]
     assert "chasqui" in [provider["package_name"] for provider in found]
+    assert json.loads(airflow.run("providers", "get", "chasqui", "-o", "json"))[0]["Provider"] == "chasqui"
 
 
 def test_a_wait_holds_no_slot(airflow: RealAirflow, url: str) -> None:
