@@ -93,7 +93,7 @@ class ChasquiEnqueueOperator(ChasquiOperator):
         job again, unless it is dead.
     :param fresh_id: ask for a new id at every run instead.
     :param wait_for_result: wait until the job has ended.
-    :param deferrable: wait without a worker slot.
+    :param deferrable: wait without a worker slot, unless the job ends at once.
     :param result_timeout: how long to wait at most: a `timedelta` or seconds.
     :param on_dead: "fail" the task when the job is dead, or "return" what is known about its death.
     :param cancel_on_kill: take the job back if it is still delayed when somebody kills the waiting task.

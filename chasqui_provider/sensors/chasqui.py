@@ -35,8 +35,8 @@ class ChasquiJobResultSensor(BaseSensorOperator):
     fails the task too, instead of being waited for in vain.
 
     :param job_ids: one id, or many; of none there is nothing to wait for.
-    :param deferrable: wait without a worker slot. Where ids and queue are known when the DAG is written, the sensor
-        starts in the triggerer, without any worker before.
+    :param deferrable: wait without a worker slot, unless the jobs end at once. Where ids and queue are known when the
+        DAG is written, the sensor starts in the triggerer, without any worker before.
     """
 
     template_fields: Sequence[str] = ("queue_name", "job_ids")
