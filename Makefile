@@ -64,9 +64,10 @@ spark: $(STAMP) servers ## All tests of the data source and the pipeline on a re
 docs: $(STAMP) ## Build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir site
 
-compat: $(STAMP) ## The engine with every supported redis client and Python, the provider with the oldest Airflow
+compat: $(STAMP) ## The engine with every supported redis client and Python, the provider with older Airflows
 	tests/compat/run
-	tests/compat/airflow
+	tests/compat/airflow 3.1
+	tests/compat/airflow 3.2
 
 soak: $(STAMP) servers ## The long runs under load
 	$(BIN)/pytest -m soak --timeout 3600 $(ARGS)

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
+
 from chasqui_engine import ConfigError
 from chasqui_provider.connection import settings_of
 
 
 def connection_url(conn_id: str) -> str:
     """The URL of a connection, from wherever Airflow keeps it: secrets backends, environment, database."""
+    # What some versions of Airflow say on the way must not get into what a command prints for others to read.
+    with contextlib.redirect_stdout(sys.stderr):
+        return _ask_airflow(conn_id)
+
+
+def _ask_airflow(conn_id: str) -> str:
     try:
         from airflow.models.connection import Connection
         from airflow.providers.common.compat.sdk import AirflowNotFoundException

@@ -182,7 +182,8 @@ class RepeatableTimetable(Timetable):
             at, end = _datetime(fire.at_ms * 1000), _datetime(self._schedule.end_us(fire))
         except OverflowError:  # later than any date
             return None
-        return DagRunInfo(run_after=at, data_interval=DataInterval(at, end))
+        # Not made directly: versions of Airflow differ in which further fields it must be given.
+        return DagRunInfo.exact(at)._replace(data_interval=DataInterval(at, end))
 
 
 def schedule_from_spec(spec: RepeatableSpec, since_ms: int | None = None) -> RepeatableTimetable:

@@ -26,7 +26,7 @@ def routes() -> Iterator[tuple[str, str]]:
         path = (
             getattr(route, "path", "").replace("{rest:path}", f"chasqui_default/{ORDERS}").replace("{name}", "main.js")
         )
-        for method in sorted(getattr(route, "methods", ()) - {"HEAD"}):
+        for method in sorted(set(getattr(route, "methods", ())) - {"HEAD"}):
             yield method, f"/chasqui{path}"
 
 

@@ -77,6 +77,24 @@ def test_connections_by_name(connect: Any) -> None:
         connection_url("odd")
 
 
+def test_what_airflow_says_on_the_way_stays_out_of_the_output(
+    connect: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from airflow.models.connection import Connection
+
+    find = Connection.get_connection_from_secrets
+
+    def chatty(conn_id: str) -> Any:
+        print("setup plugin alembic")
+        return find(conn_id)
+
+    monkeypatch.setattr(Connection, "get_connection_from_secrets", chatty)
+    connect("queues", host="h")
+    assert connection_url("queues").startswith("redis://h:6379")
+    said = capsys.readouterr()
+    assert (said.out, said.err) == ("", "setup plugin alembic\n")
+
+
 def test_connections_by_name_without_airflow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "airflow.models.connection", None)
     with pytest.raises(ConfigError, match=r"chasqui\[airflow\]"):
