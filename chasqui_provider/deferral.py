@@ -1,9 +1,9 @@
 """When a wait is handed over to the triggerer, and when it may come back, so that Airflow does not fail the task.
 
 The executor hears only `[workers] min_heartbeat_interval` seconds later that a task has deferred. If the task has been
-queued again by then, Airflow 3 takes the news for the end of a task that was killed (apache/airflow#72716; one in eight
-waits for quick jobs failed so on 3.3.2). So a worker waits a moment for its jobs before it defers, which is also faster
-for those that are quick, and a trigger does not fire before the news is out.
+queued again by then, Airflow 3 takes the news for the end of a task that was killed (apache/airflow#72716; up to one in
+six waits for quick jobs failed so on 3.3.2). So a worker waits a moment for its jobs before it defers, which is also
+faster for those that are quick, and a trigger does not fire before the news is out.
 """
 
 from __future__ import annotations

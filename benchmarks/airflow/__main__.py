@@ -1,4 +1,4 @@
-"""`python -m benchmarks.airflow`: both measurements, as lines of a table."""
+"""`python -m benchmarks.airflow`: all measurements, as lines of a table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 def main(argv: Sequence[str] | None = None) -> int:
     """Measures and prints."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.airflow", description=__doc__)
-    parser.add_argument("--only", choices=["waits", "messages"], help="one of the two")
+    parser.add_argument("--only", choices=["waits", "messages", "quick"], help="one of them")
     parser.add_argument("--waits", type=int, default=10_000)
     parser.add_argument("--jobs", type=int, default=5_000)
     args = parser.parse_args(argv)
@@ -22,11 +22,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Before anything of Airflow is imported; `airflow` itself is found beside the interpreter.
         os.environ |= {"AIRFLOW_HOME": home, "AIRFLOW__CORE__LOAD_EXAMPLES": "False", "PYTHONWARNINGS": "ignore"}
         os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-        from benchmarks.airflow import messages, waits
+        from benchmarks.airflow import messages, quick, waits
 
-        if args.only != "messages":
+        if args.only in (None, "waits"):
             _show(asyncio.run(waits.measure(args.waits)))
-        if args.only != "waits":
+        if args.only in (None, "quick"):
+            for seconds in (0, 3):
+                _show(quick.measure(48, seconds))
+        if args.only in (None, "messages"):
             for batch_size, in_flight in ((1, 100), (100, 1000)):
                 _show(messages.measure(args.jobs if batch_size > 1 else args.jobs // 10, batch_size, in_flight))
     return 0

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
-import tempfile
 import time
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
+from benchmarks.airflow.real import airflow_with
 from chasqui_engine import SyncQueue
 from tests.provider.e2e.real_airflow import RealAirflow
 
@@ -31,27 +30,18 @@ with DAG("bench", schedule=schedule, is_paused_upon_creation=False, max_active_r
 
 def measure(jobs: int, batch_size: int, in_flight: int) -> dict[str, Any]:
     """Adds the jobs while the trigger runs, until all of them are stored and acked."""
-    with tempfile.TemporaryDirectory(prefix="chasqui-bench-") as folder:
-        queues = Path(folder) / "queues"
-        airflow = RealAirflow(Path(folder) / "home", {"conn_type": "chasqui", "extra": {"embedded": str(queues)}})
-        text = _DAG.replace("@BATCH@", str(batch_size)).replace("@IN_FLIGHT@", str(in_flight))
-        (airflow.dags / "bench.py").write_text(text)
-        with SyncQueue(QUEUE, redis_url=f"embedded://{queues}") as queue:
-            try:
-                airflow.start()
-                airflow.until(lambda: airflow.client.get("/api/v2/dags/bench").status_code == 200, "the DAG", 90)
-                # The first job shows that the trigger runs.
-                queue.add("first", None)
-                airflow.until(lambda: _stored(airflow) == 1, "the trigger", 90)
-                for start in range(0, jobs, 1000):
-                    queue.add_bulk([{"name": "n", "data": {"n": n}} for n in range(start, min(start + 1000, jobs))])
-                added = time.monotonic()
-                airflow.until(lambda: _stored(airflow) == jobs + 1, "all jobs", 600)
-                airflow.until(lambda: not queue.counts().waiting and not queue.counts().active, "all acks", 60)
-                acked_s = time.monotonic() - added
-                times = _times(airflow)
-            finally:
-                airflow.close()
+    dag = _DAG.replace("@BATCH@", str(batch_size)).replace("@IN_FLIGHT@", str(in_flight))
+    with airflow_with(dag) as (airflow, url), SyncQueue(QUEUE, redis_url=url) as queue:
+        # The first job shows that the trigger runs.
+        queue.add("first", None)
+        airflow.until(lambda: _stored(airflow) == 1, "the trigger", 90)
+        for start in range(0, jobs, 1000):
+            queue.add_bulk([{"name": "n", "data": {"n": n}} for n in range(start, min(start + 1000, jobs))])
+        added = time.monotonic()
+        airflow.until(lambda: _stored(airflow) == jobs + 1, "all jobs", 600)
+        airflow.until(lambda: not queue.counts().waiting and not queue.counts().active, "all acks", 60)
+        acked_s = time.monotonic() - added
+        times = _times(airflow)
     took_s = (times[-1] - times[1]).total_seconds()
     return {
         "jobs": jobs,

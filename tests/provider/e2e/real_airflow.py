@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -34,14 +34,14 @@ _PROGRAMS = Path(sys.executable).parent
 class RealAirflow:
     """Started by `start`, ended by `close`; in between, parts can be killed and started again."""
 
-    def __init__(self, home: Path, connection: dict[str, Any]) -> None:
+    def __init__(self, home: Path, connection: dict[str, Any], options: Mapping[str, str] | None = None) -> None:
         self.home = home
         self.dags = home / "dags"
         self.dags.mkdir(parents=True)
         self.port = _free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
-        self._environment = {**os.environ, **self._settings(connection)}
+        self._environment = {**os.environ, **self._settings(connection), **(options or {})}
         self._clients: dict[str, httpx.Client] = {}
         (home / "passwords.json").write_text(json.dumps({role: role for role in ROLES}))
 
