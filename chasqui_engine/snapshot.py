@@ -39,7 +39,7 @@ class JobState(StrEnum):
     DEAD = "dead"
     """In the dead letters, or it was."""
     UNKNOWN = "unknown"
-    """Nothing is known of it (any more)."""
+    """Nothing is known of it (any more), or it was cancelled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,7 +184,13 @@ async def find_job(
     if found is None and whole:
         entry = await inspecting.find_entry(link, keys.stream, job_id)
         found = None if entry is None else await _on_the_stream(link, keys, group, job_id, entry)
-    return await _with_history(link, keys, found or JobInfo(id=job_id, state=JobState.UNKNOWN), looked_at)
+    info = await _with_history(link, keys, found or JobInfo(id=job_id, state=JobState.UNKNOWN), looked_at)
+    if found is None and info.state in _STATES_IN_DELAYED:
+        # A cancel leaves no event behind: the set itself has the last word, if all of it can be looked at.
+        look = await inspecting.look_for_delayed(link, keys, job_id, at_most=looked_at)
+        if look.found is None and look.all_seen:
+            return replace(info, state=JobState.UNKNOWN)
+    return info
 
 
 async def _at_an_end(link: Link, keys: QueueKeys, group: str, job_id: JobId, looked_at: int) -> JobInfo | None:
@@ -282,6 +288,7 @@ _STATE_TOLD_BY = {
     "delayed": JobState.DELAYED,
     "dlq": JobState.DEAD,
 }
+_STATES_IN_DELAYED = (JobState.DELAYED, JobState.FAILED)
 
 
 def _described(job_id: JobId, state: JobState, entry: Entry) -> JobInfo:

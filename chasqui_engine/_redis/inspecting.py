@@ -152,19 +152,33 @@ async def find_entry(
     return None
 
 
-async def find_delayed(link: Link, keys: QueueKeys, job_id: str, *, at_most: int) -> tuple[bytes, int] | None:
-    """(member, time in ms) of a delayed job: by its index, or among `at_most` that are looked at."""
+class DelayedLook(NamedTuple):
+    """What a look for a delayed job found."""
+
+    found: tuple[bytes, int] | None
+    """(member, time in ms) of the job."""
+    all_seen: bool
+    """Whether the whole set was looked at: a job that was not found is not in it."""
+
+
+async def look_for_delayed(link: Link, keys: QueueKeys, job_id: str, *, at_most: int) -> DelayedLook:
+    """Looks for a delayed job by its index, then among `at_most` members."""
     member = await link.call("GET", keys.delayed_index(job_id))
     if member is not None and (score := await link.call("ZSCORE", keys.delayed, member)) is not None:
-        return member, int(float(score))
+        return DelayedLook((member, int(float(score))), all_seen=False)
     cursor: bytes = b"0"
     for _ in range(-(-at_most // _PAGE)):
         cursor, *found = await link.run(_FIND_DELAYED, [keys.delayed], [cursor, _PAGE, job_id])
         if found:
-            return found[0], int(float(found[1]))
+            return DelayedLook((found[0], int(float(found[1]))), all_seen=False)
         if cursor == b"0":
-            return None
-    return None
+            return DelayedLook(None, all_seen=True)
+    return DelayedLook(None, all_seen=False)
+
+
+async def find_delayed(link: Link, keys: QueueKeys, job_id: str, *, at_most: int) -> tuple[bytes, int] | None:
+    """(member, time in ms) of a delayed job: by its index, or among `at_most` that are looked at."""
+    return (await look_for_delayed(link, keys, job_id, at_most=at_most)).found
 
 
 async def events_of(link: Link, keys: QueueKeys, job_id: str, *, at_most: int) -> AsyncIterator[dict[str, str]]:

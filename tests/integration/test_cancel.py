@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from chasqui_engine import AddOptions, Producer, Promoter, PromoterConfig, Queue, Worker
+from chasqui_engine import AddOptions, JobState, Producer, Promoter, PromoterConfig, Queue, Worker
 from tests.integration.helpers import delayed_jobs, keys_of, running, until, waiting_jobs, working
 
 if TYPE_CHECKING:
@@ -52,6 +52,17 @@ async def test_ids_of_every_length_are_found_without_an_index(producer: Producer
     assert await raw.zcard(producer.delayed_key) == 4
 
 
+async def test_a_cancelled_job_is_not_delayed_any_more(queue: Queue) -> None:
+    own = await queue.add("n", 1, delay_ms=60_000, job_id="own")
+    minted = await queue.add("n", 2, delay_ms=60_000)
+    for job in (own, minted):
+        assert (await queue.get_job(job.id)).state is JobState.DELAYED
+        assert await queue.cancel_delayed(job.id)
+        assert (await queue.get_job(job.id)).state is JobState.UNKNOWN
+    await queue.add("n", 3, delay_ms=60_000, job_id="own")
+    assert (await queue.get_job("own")).state is JobState.DELAYED
+
+
 async def test_an_id_that_begins_another_is_not_taken_for_it(producer: Producer, raw: Redis, queue_name: str) -> None:
     await producer.add_in_with_id("job-10", 60, 1)
     assert not await producer.cancel_delayed("job-1")
@@ -74,7 +85,9 @@ async def test_cancel_of_a_job_that_waits_for_a_retry(
 
         await until(all_failed)
         for job in (minted, own, late):
+            assert (await queue.get_job(job.id)).state is JobState.FAILED
             assert await queue.cancel_delayed(job.id)
+            assert (await queue.get_job(job.id)).state is JobState.UNKNOWN
             assert not await queue.cancel_delayed(job.id)
     assert await delayed_jobs(raw, queue_name) == []
 
