@@ -11,7 +11,7 @@ from chasqui_provider.operators.chasqui import ChasquiBulkEnqueueOperator
 from chasqui_provider.sensors.chasqui import ChasquiJobResultSensor
 
 
-def numbers(**_context: Any) -> Iterator[dict[str, int]]:
+def numbers() -> Iterator[dict[str, int]]:
     """Read a chunk at a time: the whole of it is never in memory."""
     return ({"n": n} for n in range(200))
 

@@ -33,8 +33,9 @@ class _ChasquiDecoratedOperator(DecoratedOperator, ChasquiEnqueueOperator):
         kwargs["job_name"] = function or function_name(python_callable)
         super().__init__(python_callable=python_callable, **kwargs)
 
-    def job_payload(self) -> Any:
+    def job_payload(self, context: Any) -> Any:
         """The call: its arguments as plain data."""
+        del context
         return {"args": from_json(list(self.op_args)), "kwargs": from_json(dict(self.op_kwargs))}
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from airflow.sdk import BaseNotifier
 
+from chasqui_provider.callables import unrendered, value_of
 from chasqui_provider.connection import DEFAULT_CONN_ID
 from chasqui_provider.hooks.chasqui import ChasquiHook
 from chasqui_provider.values import from_json, to_json
@@ -17,7 +18,8 @@ _ABOUT = ("dag_id", "run_id", "task_id", "map_index", "try_number", "state")
 class ChasquiNotifier(BaseNotifier):
     """Puts a job on a queue.
 
-    :param payload: what the job carries; by default which dag, run and task it is about, its state, and the error.
+    :param payload: what the job carries, or a function that returns it and takes what it likes of the context; by
+        default which dag, run and task it is about, its state, and the error.
     :param job_id: makes a second notification of the same id a no-op.
     """
 
@@ -35,7 +37,7 @@ class ChasquiNotifier(BaseNotifier):
     ) -> None:
         super().__init__(**kwargs)
         self.job_name = job_name
-        self.payload = payload
+        self.payload = unrendered(payload)
         self.job_id = job_id
         self.queue_name = queue_name
         self.chasqui_conn_id = chasqui_conn_id
@@ -52,7 +54,9 @@ class ChasquiNotifier(BaseNotifier):
             await queue.add(self.job_name, self._payload(context), job_id=self.job_id)
 
     def _payload(self, context: Any) -> Any:
-        return _about(context) if self.payload is None else from_json(self.payload)
+        if self.payload is None:
+            return _about(context)
+        return from_json(value_of(self.payload, context, self))
 
 
 def _about(context: Any) -> dict[str, Any]:

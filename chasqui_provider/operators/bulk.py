@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
 from chasqui_engine import AddOptions, ConfigError, EncodeError, Job, JobRetryOverride, SyncQueue
+from chasqui_provider.callables import unrendered, value_of
 from chasqui_provider.ids import task_job_id
 from chasqui_provider.operators.enqueue import ChasquiOperator, add_options
 from chasqui_provider.values import as_backoff, as_int, as_items, as_text, from_json, is_left_out
@@ -17,19 +17,12 @@ _JOB_FIELDS = frozenset({"payload", "name", "job_id", "delay", "run_at", "attemp
 Payloads = Iterable[Any] | Callable[..., Iterable[Any]] | Any
 
 
-def _called(function: Callable[..., Any], context: Any) -> Any:
-    """What a function returns that is given of the context what it takes."""
-    parameters = inspect.signature(function).parameters
-    if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()):
-        return function(**context)
-    return function(**{name: context[name] for name in parameters if name in context})
-
-
 class ChasquiBulkEnqueueOperator(ChasquiOperator):
     """Puts many jobs on a queue; returns how many, and their ids only if asked.
 
-    :param payloads: a list, an XCom, an iterator, or a function that returns one of those and takes what it likes of
-        the task's context. What it yields is read a chunk at a time and never held whole.
+    :param payloads: a list, an XCom, an iterator, or a function that returns one of those. It is called when the task
+        runs, with what it takes of the task's context by name. What it yields is read a chunk at a time and never held
+        whole.
     :param items_are_jobs: each item is a mapping with `payload` and, as it likes, `name`, `job_id`, `delay`,
         `run_at`, `attempts` and `backoff`, instead of a bare payload.
     :param job_name: the name of jobs that bring none.
@@ -60,7 +53,7 @@ class ChasquiBulkEnqueueOperator(ChasquiOperator):
         super().__init__(**kwargs)
         if chunk_size < 1:
             raise ValueError(f"chunk_size must be from 1 up, got {chunk_size}")
-        self.payloads = payloads
+        self.payloads = unrendered(payloads)
         self.items_are_jobs = items_are_jobs
         self.job_name = job_name
         self.attempts = attempts
@@ -71,8 +64,7 @@ class ChasquiBulkEnqueueOperator(ChasquiOperator):
 
     def execute(self, context: Any) -> dict[str, Any]:
         """Adds the jobs."""
-        payloads = _called(self.payloads, context) if callable(self.payloads) else self.payloads
-        jobs = self._jobs(as_items(payloads), context)
+        jobs = self._jobs(as_items(value_of(self.payloads, context, self)), context)
         count = chunks = 0
         ids: list[str] = []
         first = last = None

@@ -11,6 +11,7 @@ from airflow.providers.common.compat.sdk import conf
 from airflow.sdk import BaseOperator
 
 from chasqui_engine import ConfigError, JobState, ProducerConfig, SyncQueue
+from chasqui_provider.callables import unrendered, value_of
 from chasqui_provider.connection import DEFAULT_CONN_ID, Settings
 from chasqui_provider.deferral import resumable_at_s, wait_a_moment
 from chasqui_provider.endings import Ending
@@ -84,7 +85,8 @@ class ChasquiEnqueueOperator(ChasquiOperator):
     """Puts one job on a queue; returns its id, or with `wait_for_result` what its handler returned.
 
     :param job_name: the job's name.
-    :param payload: anything MessagePack can hold.
+    :param payload: anything MessagePack can hold, or a function that returns it: called when the task runs, with what
+        it takes of the task's context by name.
     :param delay: run it so much later: a `timedelta` or seconds.
     :param run_at: run it at this time.
     :param attempts: runs in all before the job is dead; the worker's number if left out.
@@ -131,7 +133,7 @@ class ChasquiEnqueueOperator(ChasquiOperator):
     ) -> None:
         super().__init__(**kwargs)
         self.job_name = job_name
-        self.payload = payload
+        self.payload = unrendered(payload)
         self.delay = delay
         self.run_at = run_at
         self.attempts = attempts
@@ -167,15 +169,15 @@ class ChasquiEnqueueOperator(ChasquiOperator):
             with self.hook.get_queue(self.queue_name) as queue:
                 queue.cancel_delayed(self._waiting_for)
 
-    def job_payload(self) -> Any:
+    def job_payload(self, context: Any) -> Any:
         """What the job carries."""
-        return from_json(self.payload)
+        return from_json(value_of(self.payload, context, self))
 
     def _add(self, context: Any) -> str:
         options = add_options(self)
         job_name = as_text("job_name", self.job_name) or ""
         with self.hook.get_queue(self.queue_name) as queue:
-            job = queue.add(job_name, self.job_payload(), job_id=self._new_id(queue, context), **options)
+            job = queue.add(job_name, self.job_payload(context), job_id=self._new_id(queue, context), **options)
         self.log.info("job %s is on %s", job.id, queue.name)
         return job.id
 

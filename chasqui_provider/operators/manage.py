@@ -8,6 +8,7 @@ from typing import Any
 from airflow.sdk import Variable
 
 from chasqui_engine import MissedFiresPolicy, RepeatPattern
+from chasqui_provider.callables import unrendered, value_of
 from chasqui_provider.operators.enqueue import ChasquiOperator
 from chasqui_provider.timetables.snapshot import snapshot_of, snapshot_variable
 from chasqui_provider.values import as_ids, as_int, as_text, as_time, from_json
@@ -18,6 +19,7 @@ _MANY = 10_000
 class ChasquiUpsertRepeatableOperator(ChasquiOperator):
     """Stores a repeatable spec, or replaces the one of the same name and pattern; returns its key.
 
+    :param payload: what its jobs carry, or a function that returns it, as for `ChasquiEnqueueOperator`.
     :param cron: when to fire, in the zone `tz`; or
     :param every_ms: the time from one fire to the next.
     :param limit: how many jobs it makes in all.
@@ -56,7 +58,7 @@ class ChasquiUpsertRepeatableOperator(ChasquiOperator):
         if (cron is None) == (every_ms is None):
             raise ValueError("give cron or every_ms")
         self.job_name = job_name
-        self.payload = payload
+        self.payload = unrendered(payload)
         self.cron = cron
         self.tz = tz
         self.every_ms = every_ms
@@ -67,11 +69,10 @@ class ChasquiUpsertRepeatableOperator(ChasquiOperator):
 
     def execute(self, context: Any) -> str:
         """Stores it."""
-        del context
         with self.hook.get_queue(self.queue_name) as queue:
             return queue.upsert_repeatable_job(
                 as_text("job_name", self.job_name) or "",
-                from_json(self.payload),
+                from_json(value_of(self.payload, context, self)),
                 repeat=self._pattern(),
                 limit=as_int("limit", self.limit),
                 start_after_ms=_epoch_ms("start_after", self.start_after),

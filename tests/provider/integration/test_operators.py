@@ -230,12 +230,6 @@ class TestBulk:
             bulk(queue_name, payloads=wrong).execute(context)
         assert depth(valkey_queue_url, queue_name) == 0
 
-    def test_a_function_is_given_what_it_takes(self, valkey_queue_url: str, queue_name: str, context: Context) -> None:
-        functions = [lambda: [1], lambda ti, other=2: [ti.dag_id], lambda **all_of_it: [all_of_it["ti"].dag_id]]
-        for function in functions:
-            assert bulk(queue_name, payloads=function, fresh_ids=True).execute(context)["count"] == 1
-        assert depth(valkey_queue_url, queue_name) == 3
-
     def test_nothing(self, valkey_queue_url: str, queue_name: str, context: Context) -> None:
         assert bulk(queue_name, payloads=[]).execute(context)["count"] == 0
 
