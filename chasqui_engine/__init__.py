@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     )
     from chasqui_engine.events import EVENT_NAMES, QueueEvent, QueueEvents
     from chasqui_engine.health import QueueHealth
+    from chasqui_engine.identity import name_program, version
     from chasqui_engine.job import AddOptions, DlqEntry, DlqReason, Job, JobId, JobRetryOverride
     from chasqui_engine.metrics import InMemorySink, OtelSink, PrometheusSink
     from chasqui_engine.producer import Producer
@@ -84,6 +85,7 @@ _HOMES = {
     ),
     "events": ("EVENT_NAMES", "QueueEvent", "QueueEvents"),
     "health": ("QueueHealth",),
+    "identity": ("name_program", "version"),
     "job": ("AddOptions", "DlqEntry", "DlqReason", "Job", "JobId", "JobRetryOverride"),
     "metrics": ("InMemorySink", "OtelSink", "PrometheusSink"),
     "producer": ("Producer",),
@@ -129,17 +131,6 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
-
-
-def version() -> str:
-    """The version of this package."""
-    from importlib.metadata import PackageNotFoundError
-    from importlib.metadata import version as installed_version
-
-    try:
-        return installed_version("chasqui")
-    except PackageNotFoundError:  # run from a source tree that was never installed
-        return "0+unknown"
 
 
 __all__ = [
@@ -208,6 +199,7 @@ __all__ = [
     "Worker",
     "first_fire_ms",
     "handler",
+    "name_program",
     "noop_sink",
     "plan_fires",
     "version",

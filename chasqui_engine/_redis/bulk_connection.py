@@ -171,6 +171,7 @@ class BulkConnection:
         self._replies = hiredis.Reader()
         self.capabilities = Capabilities.read(*self.call_many(PROBE))
         self.capabilities.check(self.address)
+        self.call_many(self.capabilities.introduction())  # refused, it changes nothing
         self._was_connected = True
         return wire
 

@@ -14,6 +14,7 @@ from redis.retry import Retry
 from redis.sentinel import Sentinel
 
 from chasqui_engine._redis import embedded
+from chasqui_engine._redis.server import unintroduced
 from chasqui_engine._redis.urls import SCHEMES, Place, resolve_url, scheme_of, split_url
 from chasqui_engine.errors import ConfigError
 
@@ -58,7 +59,7 @@ class _Server:
         """Holds nothing."""
 
     def _open(self, further: dict[str, Any]) -> Any:
-        connection = self._connection_class(**{**self._options, **further})
+        connection = unintroduced(self._connection_class(**{**self._options, **further}))
         connection.connect()
         return connection
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from chasqui_engine.errors import RedisError
+from chasqui_engine.identity import for_client_list, library_name, version
 
 # FUNCTION came to Redis together with the flags of scripts.
 PROBE = (("INFO",), ("COMMAND", "INFO", "XACKDEL", "FUNCTION"))
@@ -16,6 +18,7 @@ PROBE = (("INFO",), ("COMMAND", "INFO", "XACKDEL", "FUNCTION"))
 OLDEST = (6, 2)
 _XREADGROUP_CLAIM = (8, 4)
 _SCRIPT_FLAGS = (7, 0)
+_CLIENT_SETINFO = (7, 2)
 
 _log = logging.getLogger("chasqui")
 _warned: set[tuple[str, str]] = set()
@@ -36,6 +39,8 @@ class Capabilities:
     """`XREADGROUP … CLAIM`: abandoned entries come with the new ones (Redis 8.4)."""
     script_flags: bool
     """Scripts may ask to run on a full server (Redis 7, Valkey)."""
+    setinfo: bool
+    """`CLIENT SETINFO`: CLIENT LIST shows which library a client is (Redis 7.2, Valkey)."""
 
     @staticmethod
     def read(info: Any, commands: Any) -> Capabilities:
@@ -52,7 +57,15 @@ class Capabilities:
             ackdel=ackdel,
             claim=not valkey and redis_version >= _XREADGROUP_CLAIM,
             script_flags=valkey or functions or redis_version >= _SCRIPT_FLAGS,
+            setinfo=valkey or redis_version >= _CLIENT_SETINFO,
         )
+
+    def introduction(self) -> Sequence[tuple[str, ...]]:
+        """Commands that tell the server which library this is; none where it would refuse them."""
+        if not self.setinfo:
+            return ()
+        pairs = ("LIB-NAME", library_name()), ("LIB-VER", for_client_list(version()))
+        return tuple(("CLIENT", "SETINFO", *pair) for pair in pairs)
 
     def check(self, address: str) -> None:
         """Refuses a server that is too old; warns, once, of one that may throw jobs away."""

@@ -249,6 +249,9 @@ class Link:
         except ChasquiError:
             wire.abort("not fit")
             raise
+        # Nobody waits for the answer: a refusal, such as by an ACL, changes nothing.
+        if introduction := self.capabilities.introduction():
+            wire.tell(b"".join(map(pack, introduction)), len(introduction))
         return wire
 
 

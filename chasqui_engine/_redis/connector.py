@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import math
-import re
 
 from chasqui_engine._redis.connection import Link
 from chasqui_engine._redis.endpoints import FetchCredentials, endpoint_for
 from chasqui_engine._redis.keys import QueueKeys
 from chasqui_engine._redis.trouble import Trouble
+from chasqui_engine.identity import for_client_list
 
 FOR_EVER = math.inf
 """Patience of what runs unattended: it waits for the server to come back, however long that takes."""
 
 A_MOMENT_S = 5.0
 """Patience of what somebody waits for: it rides out a short break, then says so."""
-
-_NOT_FOR_CLIENT_LIST = re.compile(r"[^!-~]")
 
 
 class Connector:
@@ -36,8 +34,7 @@ class Connector:
 
     def link(self, patience_s: float) -> Link:
         """A new link, not yet connected."""
-        # What CLIENT LIST shows; the server takes nothing there but printable ASCII without spaces.
-        name = _NOT_FOR_CLIENT_LIST.sub("_", f"chasqui-{self._role}:{self.keys.queue}")
+        name = for_client_list(f"chasqui-{self._role}:{self.keys.queue}")
         link = Link(self._endpoint, client_name=name, patience_s=patience_s, trouble=self._trouble)
         self._links.append(link)
         return link

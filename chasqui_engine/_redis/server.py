@@ -7,7 +7,7 @@ import inspect
 import os
 import socket
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from redis.asyncio.connection import AbstractConnection, Connection, parse_url
 from redis.asyncio.retry import Retry
@@ -18,6 +18,7 @@ from redis.exceptions import RedisError as ClientError
 from chasqui_engine._redis.urls import ENCODE_HINT, Place, UrlParts, scheme_of, split_url
 from chasqui_engine.errors import ConfigError
 
+_Connection = TypeVar("_Connection")
 Credentials = tuple[str | None, str | None]
 FetchCredentials = Callable[[str | None], Credentials | Awaitable[Credentials]]
 """Asked for (user, password) before every handshake, with "host:port"; may be async."""
@@ -74,7 +75,7 @@ class Server:
         options = {**self._options, **place, "client_name": client_name}
         if self._fetch is not None:
             options["username"], options["password"] = await _credentials(self._fetch, address)
-        connection = self._connection_class(**options)
+        connection = unintroduced(self._connection_class(**options))
         try:
             # The client bounds the way to the server, but not the wait for its answers.
             async with asyncio.timeout(2 * self._timeout_s):
@@ -112,6 +113,17 @@ def _client_options(url: str) -> dict[str, Any]:
     options["protocol"] = 2  # replies of one shape from every server
     options["retry"] = Retry(NoBackoff(), 0)  # the link decides when to try again
     return options
+
+
+def unintroduced(connection: _Connection) -> _Connection:
+    """The same connection, not yet open, without the client's own `CLIENT SETINFO`.
+
+    The client says so of itself to every server, also to one that refuses it. We do it once we know the server.
+    """
+    for name in ("lib_name", "lib_version", "driver_info"):  # as the client's versions have them
+        if hasattr(connection, name):
+            setattr(connection, name, None)
+    return connection
 
 
 def _only_place(parts: UrlParts) -> Place:

@@ -58,6 +58,19 @@ class Wire(asyncio.Protocol):
         if not self.alive:
             raise LostError
         batch = _Batch(count, self._loop.create_future(), self._loop.time() + timeout_s)
+        self._send(packed, batch)
+        # One timer watches over all that waits: setting and cancelling one each costs more than packing a command.
+        if self._watch is None or batch.due_at < self._watch.when():
+            self._watch_until(batch.due_at)
+        return await batch.future
+
+    def tell(self, packed: bytes, count: int) -> None:
+        """Sends packed commands whose replies nobody waits for."""
+        batch = _Batch(count, self._loop.create_future(), math.inf)
+        batch.future.cancel()
+        self._send(packed, batch)
+
+    def _send(self, packed: bytes, batch: _Batch) -> None:
         # Alone: out at once. Others on their way: what is asked within one turn of the loop goes out as one write.
         if not self._waiting:
             self._transport.write(packed)
@@ -66,10 +79,6 @@ class Wire(asyncio.Protocol):
                 self._loop.call_soon(self._flush)
             self._unsent.append(packed)
         self._waiting.append(batch)
-        # One timer watches over all that waits: setting and cancelling one each costs more than packing a command.
-        if self._watch is None or batch.due_at < self._watch.when():
-            self._watch_until(batch.due_at)
-        return await batch.future
 
     def _flush(self) -> None:
         if self.alive and self._unsent:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from airflow import __version__ as airflow_version
 from airflow.providers.common.compat.sdk import mask_secret
 from airflow.sdk import BaseHook
 
-from chasqui_engine import ChasquiError, Queue, SyncQueue
+from chasqui_engine import ChasquiError, Queue, SyncQueue, name_program
 from chasqui_provider.connection import CONN_TYPE, DEFAULT_CONN_ID, Settings, settings_of
+
+# Whatever imports this module is a part of Airflow.
+name_program("airflow", airflow_version)
 
 _PROBE_TIMEOUT_S = 10.0
 _PROBE_QUEUE = "default"

@@ -174,6 +174,12 @@ def test_the_files_for_workers_differ_in_how_entries_leave_the_stream() -> None:
     assert newer.replace("+xackdel", "+xack") == plain
 
 
+@pytest.mark.parametrize("role", ROLES)
+def test_the_files_for_redis_7_0_leave_out_the_command_that_it_does_not_know(role: str) -> None:
+    plain, older = ((FOLDER / folder / f"{role}.acl").read_text() for folder in (".", "redis-7.0"))
+    assert plain.replace("+client|setinfo ", "") == older
+
+
 async def test_a_refusal_is_an_error_that_says_so(guarded: ServerProcess) -> None:
     async with Queue(QUEUE, redis_url=url_for(guarded, "monitor")) as queue:
         with pytest.raises(RedisError, match=r"(?i)permission|can't run"):

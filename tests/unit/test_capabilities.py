@@ -53,6 +53,24 @@ def test_valkey_goes_by_its_own_version(version: str) -> None:
     found.check("h:1")
 
 
+@pytest.mark.parametrize(
+    ("facts", "setinfo"),
+    [
+        ({"redis_version": "6.2.14"}, False),
+        ({"redis_version": "7.0.15"}, False),
+        ({"redis_version": "7.2.0"}, True),
+        ({"redis_version": "8.6.2"}, True),
+        ({"redis_version": "7.2.4", "valkey_version": "9.1.2"}, True),
+        ({}, False),
+    ],
+)
+def test_only_a_server_that_takes_it_is_told_which_library_this_is(facts: dict[str, str], setinfo: bool) -> None:
+    introduction = Capabilities.read(info(**facts), [None, None]).introduction()
+    assert [command[:3] for command in introduction] == (
+        [("CLIENT", "SETINFO", "LIB-NAME"), ("CLIENT", "SETINFO", "LIB-VER")] if setinfo else []
+    )
+
+
 def test_valkey_does_not_get_what_only_redis_has_however_high_its_version() -> None:
     found = Capabilities.read(info(redis_version="8.6.0", valkey_version="9.1.0"), [None, YES])
     assert not found.claim

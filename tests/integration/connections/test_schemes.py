@@ -8,7 +8,9 @@ from urllib.parse import quote
 import pytest
 from redis.asyncio import Redis
 
-from chasqui_engine import Queue, QueueEvents, RedisError, SyncQueue
+from chasqui_engine import Queue, QueueEvents, RedisError, SyncQueue, identity, version
+from chasqui_engine._redis.bulk_connection import BulkConnection
+from chasqui_engine._redis.keys import QueueKeys
 from tests.integration.connections.support import check_round_trip, working
 from tests.servers import REDIS_7, ServerProcess
 
@@ -101,6 +103,48 @@ async def test_connections_are_told_apart_in_client_list(redis_url: str, queue_n
         await queue.add("n", 1)
         names = {client["name"] for client in await raw.client_list()}
         assert {f"chasqui-producer:{queue_name}", f"chasqui-worker:{queue_name}"} <= names
+
+
+async def test_client_list_shows_the_library(
+    redis_url: str, queue_name: str, raw: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(identity, "_program", "")
+    with BulkConnection(redis_url, QueueKeys(queue_name).stream, client_name=f"bulk:{queue_name}") as bulk:
+        bulk.connect()
+        async with working(queue_name, redis_url), Queue(queue_name, redis_url=redis_url) as queue:
+            await queue.add("n", 1)
+            ours = [client for client in await raw.client_list() if queue_name in client["name"]]
+            shown = {(client.get("lib-name"), client.get("lib-ver")) for client in ours}
+    # Redis 7.0 has no such fields.
+    assert shown == {("chasqui", version()) if bulk.capabilities.setinfo else (None, None)}
+    assert len(ours) > 2
+
+
+async def test_client_list_shows_the_program_that_the_library_runs_in(
+    redis_url: str, queue_name: str, raw: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(identity, "_program", "")
+    identity.name_program("air flow", "3.3.2")
+    async with Queue(queue_name, redis_url=redis_url) as queue:
+        await queue.add("n", 1)
+        ours = [client for client in await raw.client_list() if queue_name in client["name"]]
+    assert {client.get("lib-name", "chasqui(air_flow_v3.3.2)") for client in ours} == {"chasqui(air_flow_v3.3.2)"}
+
+
+async def test_no_server_refuses_a_command_of_a_connection_that_opens(
+    redis_url: str, queue_name: str, raw: Redis
+) -> None:
+    async def refused() -> int:
+        return sum(error["count"] for error in (await raw.info("errorstats")).values())
+
+    async def look() -> None:
+        async with Queue(queue_name, redis_url=redis_url) as queue:
+            await queue.is_paused()
+
+    await look()
+    before = await refused()
+    await look()
+    assert await refused() == before
 
 
 async def test_closing_leaves_no_connection_behind(redis_url: str, queue_name: str, raw: Redis) -> None:

@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow import __version__ as airflow_version
+from redis import Redis
 
-from chasqui_engine import ConfigError
+from chasqui_engine import ConfigError, version
 from chasqui_provider.hooks.chasqui import ChasquiHook
 from tests.integration.connections.clusters import Cluster
 from tests.integration.connections.sentinels import SERVICE, Watched
@@ -126,3 +128,10 @@ def test_cluster(connect: Any, queue_name: str) -> None:
     with Cluster(REDIS_7) as cluster:
         connect(host=",".join(f"127.0.0.1:{node.port}" for node in cluster.nodes), extra={"cluster": True})
         check_round_trip(queue_name)
+
+
+def test_the_server_sees_that_it_is_airflow(valkey_queue_url: str, queue_name: str) -> None:
+    with ChasquiHook().get_queue(queue_name) as queue, Redis.from_url(valkey_queue_url) as admin:
+        queue.counts()
+        (ours,) = [client for client in admin.client_list() if client["name"].endswith(queue_name)]
+    assert (ours["lib-name"], ours["lib-ver"]) == (f"chasqui(airflow_v{airflow_version})", version())
