@@ -117,6 +117,16 @@ def get_provider_info() -> dict[str, Any]:
                         "example": "mask",
                         "default": "show",
                     },
+                    "complete_asset_runs": {
+                        "description": (
+                            "Whether every event of a queue gets a run of its DAGs on Airflow 3.3, which alone may "
+                            "leave one out. Changes rows of Airflow's tables; does nothing from Airflow 3.4 on."
+                        ),
+                        "version_added": "0.1.0",
+                        "type": "boolean",
+                        "example": None,
+                        "default": "True",
+                    },
                 },
             }
         },

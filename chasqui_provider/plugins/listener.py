@@ -34,6 +34,7 @@ def on_asset_event_emitted(asset_event: Any) -> None:
         if jobs := payload.get("jobs"):
             marks.mark(session, event.asset_id, jobs)
             marks.sweep(session)
+    if runs.are_completed_here():
         runs.put_in_line(session, event)  # last: from here on, others wait for the commit
 
 
@@ -42,7 +43,8 @@ def on_dag_run_running(dag_run: DagRun) -> None:
     """Called when a run starts, in the transaction in which it does."""
     from chasqui_provider.plugins import runs
 
-    runs.queue_what_was_left_out(dag_run)
+    if runs.are_completed_here():
+        runs.queue_what_was_left_out(dag_run)
 
 
 def _stored(asset_event: Any) -> tuple[Session, AssetEvent] | None:

@@ -1,6 +1,9 @@
-"""Sees to it that an event of ours gets a run of every DAG on its asset, and one only.
+"""Gives an event of ours one run of every DAG on its asset, on Airflow 3.3, which may leave an event out.
 
-Airflow queues a DAG when an event is stored. The scheduler gives the run that it makes of this the events up to the
+Airflow 3.4 keeps a row in the queue for each event and leaves none out: there, nothing here is needed or done. What is
+done changes rows of Airflow's own tables, so `[chasqui] complete_asset_runs` switches it off.
+
+Airflow 3.3 queues a DAG when an event is stored. The scheduler gives the run that it makes of this the events up to the
 moment at which the DAG was queued and after that of the DAG's last run, and takes the DAG off the queue. An event is
 left out, until the next one or for good, when
 
@@ -10,13 +13,16 @@ left out, until the next one or for good, when
 - it is stored while the run is made, and the DAG taken off the queue after that.
 
 `put_in_line` is for the first two and, where rows can be locked, for the third. SQLite locks no rows: there,
-`queue_what_was_left_out` puts the DAG on the queue again.
+`queue_what_was_left_out` puts the DAG on the queue again. An event for which rows stay locked, or whose time cannot be
+moved at once, is left to Airflow.
 """
 
 from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -25,10 +31,12 @@ from airflow.models.asset import AssetDagRunQueue as Queued
 from airflow.models.asset import AssetEvent
 from airflow.models.asset import DagScheduleAssetReference as Reference
 from airflow.models.dagrun import DagRun
+from airflow.providers.common.compat.sdk import conf
 from airflow.utils.sqlalchemy import with_row_locks
 from airflow.utils.types import DagRunType
 from sqlalchemy import func, or_, select, update
 from sqlalchemy.dialects import sqlite
+from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import object_session
 
 from chasqui_provider.told import told_by_us
@@ -40,31 +48,62 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _A_MOMENT = timedelta(microseconds=1)
-_CLOCKS_DIFFER_BY = timedelta(seconds=1)
-"""Of triggerers, at most: an event waits for the difference."""
+_CLOCKS_DIFFER_BY = timedelta(milliseconds=50)
+"""Of triggerers, at most: an event waits for the difference, with rows locked."""
+_LOCK_TIMEOUT = "2s"
+
+
+def are_completed_here() -> bool:
+    """Whether this Airflow may leave events out, and nobody has switched off what is done about it."""
+    return not hasattr(Queued, "asset_event_id") and conf.getboolean("chasqui", "complete_asset_runs", fallback=True)
 
 
 def put_in_line(session: Session, event: AssetEvent) -> None:
     """Gives an event that is about to be stored a time after the last runs, and that of runs yet to be made with it."""
+    try:
+        with session.begin_nested(), _impatient(session):
+            _put_in_line(session, event)
+    except OperationalError as err:
+        _log.warning(
+            "Airflow's rows for the runs of asset %d stay locked, its event is left as it is: %s", event.asset_id, err
+        )
+
+
+@contextmanager
+def _impatient(session: Session) -> Iterator[None]:
+    """Waits for rows a short time only, where the database can be told so."""
+    if session.get_bind().dialect.name != "postgresql":
+        yield
+        return
+    before = session.scalar(select(func.current_setting("lock_timeout")))
+    session.execute(select(func.set_config("lock_timeout", _LOCK_TIMEOUT, True)))
+    yield
+    # It would last to the end of the transaction. After an error, the savepoint brings it back.
+    session.execute(select(func.set_config("lock_timeout", before, True)))
+
+
+def _put_in_line(session: Session, event: AssetEvent) -> None:
     dags, in_queue = _dags_on(event.asset_id), Queued.asset_id == event.asset_id
-    # Whoever stores an event for one of these DAGs holds these rows until the commit, so that no other comes between.
+    # Each process that stores an event for one of these DAGs holds these rows until the commit: no other comes between.
     on_assets = select(Reference.dag_id).where(Reference.dag_id.in_(dags))
     session.execute(with_row_locks(on_assets.order_by(Reference.dag_id, Reference.asset_id), session))
     # Waits for a scheduler that is making their runs. What it leaves is not touched by any before the commit.
     queued = select(Queued.asset_id, Queued.created_at).where(or_(in_queue, Queued.target_dag_id.in_(dags)))
     rows = session.execute(with_row_locks(queued, session, key_share=False))
     waiting = [created_at for asset_id, created_at in rows if asset_id == event.asset_id]
-    event.timestamp = max([_after_the_last_runs(session, dags), *waiting])
-    queue_anew = update(Queued).where(in_queue).values(created_at=event.timestamp)
-    session.execute(queue_anew.execution_options(synchronize_session=False))
+    if (time_of_event := _after_the_last_runs(session, dags)) is None:
+        return
+    event.timestamp = max([time_of_event, *waiting])
+    queue_again = update(Queued).where(in_queue).values(created_at=event.timestamp)
+    session.execute(queue_again.execution_options(synchronize_session=False))
 
 
 def _dags_on(asset_id: int) -> Select[Any]:
     return select(Reference.dag_id).where(Reference.asset_id == asset_id)
 
 
-def _after_the_last_runs(session: Session, dags: Select[Any]) -> datetime:
-    """Now; or, where the clock of whoever told last is ahead of this one, just after what that said."""
+def _after_the_last_runs(session: Session, dags: Select[Any]) -> datetime | None:
+    """Now; or, where another triggerer's clock is ahead, just after the run that it caused; None if that is far off."""
     now = timezone.utcnow()
     ahead = session.scalar(
         select(func.max(DagRun.run_after)).where(
@@ -75,9 +114,10 @@ def _after_the_last_runs(session: Session, dags: Select[Any]) -> datetime:
         return now
     behind = ahead - now + _A_MOMENT
     if behind > _CLOCKS_DIFFER_BY:
-        _log.warning("this clock is %s behind that of another triggerer: jobs wake their DAGs late", behind)
+        _log.warning("this clock is %s behind that of another triggerer: Airflow alone decides on this event", behind)
+        return None
     # Airflow queues the DAG by this clock, and a moment that has not come yet would be too late for that run.
-    time.sleep(min(behind, _CLOCKS_DIFFER_BY).total_seconds())
+    time.sleep(behind.total_seconds())
     return now + behind
 
 

@@ -111,6 +111,11 @@ def test_marks_go_after_a_day_but_not_at_once_after_a_start(
     assert marks(asset_id) == {"of somebody else", *(mark_of(job(one)) for one in ("new", "next", "last"))}
 
 
+changes_the_queue = pytest.mark.skipif(
+    hasattr(AssetDagRunQueue, "asset_event_id"), reason="from Airflow 3.4 on the queue is left alone"
+)
+
+
 def queue_a_run(asset_id: int) -> datetime:
     """As an earlier event does; long ago, so that the difference shows."""
     long_ago = timezone.utcnow() - timedelta(hours=1)
@@ -124,6 +129,12 @@ def queue_a_run(asset_id: int) -> datetime:
     return long_ago
 
 
+def queued_at(asset_id: int) -> datetime:
+    with create_session() as session:
+        return session.scalars(select(AssetDagRunQueue.created_at).where(AssetDagRunQueue.asset_id == asset_id)).one()
+
+
+@changes_the_queue
 @pytest.mark.parametrize("payload", [{"queue_name": "q", "jobs": [job("a")]}, {"queue_name": "q", "events": [{}]}])
 def test_a_run_that_is_queued_and_not_made_gets_what_is_told_meanwhile(
     watcher: tuple[int, int], payload: dict[str, Any]
@@ -133,18 +144,27 @@ def test_a_run_that_is_queued_and_not_made_gets_what_is_told_meanwhile(
     queue_a_run(asset_id)
     Trigger.submit_event(trigger_id, TriggerEvent(payload))
     with create_session() as session:
-        queued_at = session.scalar(select(AssetDagRunQueue.created_at).where(AssetDagRunQueue.asset_id == asset_id))
         told_at = session.scalar(select(AssetEvent.timestamp).where(AssetEvent.asset_id == asset_id))
-    assert queued_at >= told_at
+    assert told_at is not None
+    assert queued_at(asset_id) >= told_at
 
 
+@changes_the_queue
+def test_the_switch_leaves_queued_runs_alone(watcher: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__CHASQUI__COMPLETE_ASSET_RUNS", "False")
+    asset_id, trigger_id = watcher
+    queued = queue_a_run(asset_id)
+    Trigger.submit_event(trigger_id, told(job("a")))
+    assert queued_at(asset_id) == queued
+    assert marks(asset_id) == {mark_of(job("a"))}
+
+
+@changes_the_queue
 def test_events_of_others_leave_queued_runs_alone(watcher: tuple[int, int]) -> None:
     asset_id, trigger_id = watcher
     queued = queue_a_run(asset_id)
     Trigger.submit_event(trigger_id, TriggerEvent({"of": "another provider"}))
-    with create_session() as session:
-        found = session.scalar(select(AssetDagRunQueue.created_at).where(AssetDagRunQueue.asset_id == asset_id))
-    assert found == queued
+    assert queued_at(asset_id) == queued
 
 
 def test_an_error_of_ours_does_not_cost_the_event(watcher: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:

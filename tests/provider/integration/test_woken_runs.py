@@ -17,9 +17,12 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from sqlalchemy import event, select, text, update
+from sqlalchemy.orm import sessionmaker
 
 pytest.importorskip("airflow.models.asset_state_store", reason="assets have had a state since Airflow 3.3")
 
+from airflow import settings
 from airflow._shared.timezones import timezone
 from airflow.assets.manager import AssetManager
 from airflow.dag_processing.bundles.manager import DagBundlesManager
@@ -37,13 +40,16 @@ from airflow.serialization.serialized_objects import LazyDeserializedDAG
 from airflow.triggers.base import TriggerEvent
 from airflow.utils.session import create_session
 from airflow.utils.state import DagRunState
-from sqlalchemy import select, update
 
 from chasqui_provider.assets import queue_asset
 from chasqui_provider.triggers.chasqui import ChasquiMessageTrigger
 from tests.provider.database import IS_POSTGRES
 
 pytestmark = [pytest.mark.filterwarnings("default"), pytest.mark.usefixtures("airflow_tables", "listening")]
+
+
+LEAVES_NONE_OUT = hasattr(AssetDagRunQueue, "asset_event_id")
+on_3_3 = pytest.mark.skipif(LEAVES_NONE_OUT, reason="from Airflow 3.4 on nothing is done here")
 
 
 class Woken:
@@ -73,12 +79,12 @@ class Woken:
     def tell(self, job_id: str, queue: int = 0) -> None:
         """As a triggerer does, of a job on one of two queues."""
         job = {"id": job_id, "attempt": 0, "deliveries": 0, "created_at_ms": 1_800_000_000_000}
-        event = TriggerEvent({"queue_name": self._queues[queue], "jobs": [job]})
-        Trigger.submit_event(self._triggers[queue], event)
+        told = TriggerEvent({"queue_name": self._queues[queue], "jobs": [job]})
+        Trigger.submit_event(self._triggers[queue], told)
 
     def schedule(self) -> None:
         """Turns of the scheduler until there is nothing to make or to start; on SQLite it starts a run in a second."""
-        give_up_at = time.monotonic() + 20
+        give_up_at = time.monotonic() + 60
         while self.turn() and time.monotonic() < give_up_at:
             time.sleep(0.05)
 
@@ -95,7 +101,7 @@ class Woken:
         with create_session() as session:
             of_ours = select(DagRun).where(DagRun.dag_id == self.dag_id).order_by(DagRun.run_after)
             return [
-                sorted(job["id"] for event in run.consumed_asset_events for job in event.extra["payload"]["jobs"])
+                sorted(job["id"] for told in run.consumed_asset_events for job in told.extra["payload"]["jobs"])
                 for run in session.scalars(of_ours)
             ]
 
@@ -128,6 +134,21 @@ def clock_ahead_by(seconds: float) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(timezone, "dt", SimpleNamespace(**{**vars(dt), "datetime": Ahead}))
         yield
+
+
+@contextmanager
+def statements() -> Iterator[list[str]]:
+    """What is sent to the database meanwhile."""
+    executed: list[str] = []
+
+    def note(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        executed.append(statement)
+
+    event.listen(settings.engine, "before_cursor_execute", note)
+    try:
+        yield executed
+    finally:
+        event.remove(settings.engine, "before_cursor_execute", note)
 
 
 def while_a_run_is_made(monkeypatch: pytest.MonkeyPatch, act: Callable[[], Future[None]]) -> None:
@@ -172,6 +193,7 @@ def test_each_of_many_events_gets_one_run(woken: Woken, beside: ThreadPoolExecut
     assert all(woken.runs()), "no run was made for nothing"
 
 
+@on_3_3
 def test_events_before_the_run_share_it(woken: Woken) -> None:
     for job_id in "abc":
         woken.tell(job_id)
@@ -182,6 +204,28 @@ def test_events_before_the_run_share_it(woken: Woken) -> None:
     assert woken.runs() == [["a", "b", "c"], ["d"]]
 
 
+@pytest.mark.skipif(not LEAVES_NONE_OUT, reason="Airflow 3.3 alone would leave events out")
+def test_airflow_3_4_gives_each_event_its_run_and_its_tables_are_left_alone(woken: Woken) -> None:
+    with statements() as executed:
+        for job_id in "abc":
+            woken.tell(job_id)
+    woken.schedule()
+    assert sorted(chain(*woken.runs())) == ["a", "b", "c"]
+    assert not [one for one in executed if "FOR UPDATE" in one or one.startswith("UPDATE asset_dag_run_queue")]
+
+
+@on_3_3
+@pytest.mark.parametrize("seconds", [0.045, 5])
+def test_no_event_holds_rows_to_wait_for_a_clock(woken: Woken, seconds: float) -> None:
+    with clock_ahead_by(seconds):
+        woken.tell("a")
+    woken.turn()
+    begun_s = time.monotonic()
+    woken.tell("b")
+    assert time.monotonic() - begun_s < 0.3
+
+
+@on_3_3
 def test_an_event_whose_triggerer_has_a_clock_that_is_behind(woken: Woken) -> None:
     with clock_ahead_by(seconds=0.3):
         woken.tell("a")
@@ -189,7 +233,7 @@ def test_an_event_whose_triggerer_has_a_clock_that_is_behind(woken: Woken) -> No
     woken.schedule()
     assert woken.runs() == [["a", "b"]]
 
-    with clock_ahead_by(seconds=0.6):
+    with clock_ahead_by(seconds=0.06):
         woken.tell("c")
     woken.turn()
     woken.tell("d")
@@ -197,7 +241,8 @@ def test_an_event_whose_triggerer_has_a_clock_that_is_behind(woken: Woken) -> No
     assert woken.runs() == [["a", "b"], ["c"], ["d"]]
 
 
-def test_with_clocks_that_differ_by_more_an_event_is_late_but_not_lost(
+@on_3_3
+def test_with_clocks_that_differ_by_more_an_event_is_left_to_airflow(
     woken: Woken, caplog: pytest.LogCaptureFixture
 ) -> None:
     with clock_ahead_by(seconds=5):
@@ -210,6 +255,31 @@ def test_with_clocks_that_differ_by_more_an_event_is_late_but_not_lost(
         woken.tell("c")
     woken.turn()
     assert sorted(chain(*woken.runs())) == ["a", "b", "c"]
+
+
+@on_3_3
+@pytest.mark.skipif(not IS_POSTGRES, reason="SQLite locks no rows")
+def test_rows_that_stay_locked_hold_no_event_up(
+    woken: Woken, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock_timeouts: list[str | None] = []
+    queue_dagruns = AssetManager._queue_dagruns
+
+    def look(session: Any, **options: Any) -> None:
+        lock_timeouts.append(session.scalar(text("SHOW lock_timeout")))
+        queue_dagruns(session=session, **options)
+
+    monkeypatch.setattr(AssetManager, "_queue_dagruns", look)
+    with sessionmaker(settings.engine)() as holder:
+        holder.execute(text("SELECT 1 FROM dag_schedule_asset_reference FOR UPDATE"))
+        begun_s = time.monotonic()
+        woken.tell("a")
+        assert 1.5 < time.monotonic() - begun_s < 5
+    assert "stay locked" in caplog.text
+    woken.tell("b")
+    woken.schedule()
+    assert "a" in chain(*woken.runs())
+    assert lock_timeouts == ["0", "0"], "what Airflow itself does waits as long as before"
 
 
 @pytest.mark.skipif(not IS_POSTGRES, reason="SQLite has one writer at a time")
@@ -265,4 +335,4 @@ def test_an_event_that_was_begun_before_another_and_stored_after_its_run(
     run_made.set_result(None)
     early.result(20)
     woken.schedule()
-    assert woken.runs() == [["late"], ["early"]]
+    assert sorted(woken.runs()) == [["early"], ["late"]]
