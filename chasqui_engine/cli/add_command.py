@@ -8,6 +8,7 @@ import typer
 
 from chasqui_engine.cli.json_text import json_text
 from chasqui_engine.cli.session import USAGE, Session, command, fail
+from chasqui_engine.cli.terminal import say_exactly
 from chasqui_engine.cli.words import QueueOption, checked_delay, duration_ms, moment, payload, the_queue
 from chasqui_engine.clock import now_ms
 from chasqui_engine.queue import Queue
@@ -56,9 +57,9 @@ async def add(
             session.answer({"id": job.id, "queue": where, "name": name}, lambda: job.id)
             return
         result = await job.wait_for_result(timeout=duration_ms(timeout) / 1000)
-    session.answer({"id": job.id, "result": result}, lambda: shown(result))
+    session.answer({"id": job.id, "result": result}, lambda: show_result(result))
 
 
-def shown(result: Any) -> str:
+def show_result(result: Any) -> None:
     """A result on its own: text as it is, everything else as JSON."""
-    return result if isinstance(result, str) else json_text(result, indent=2)
+    say_exactly(result if isinstance(result, str) else json_text(result, indent=2))

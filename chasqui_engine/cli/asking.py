@@ -8,6 +8,8 @@ import sys
 import threading
 from collections.abc import Iterator
 
+from chasqui_engine.cli.terminal import safe
+
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
@@ -26,7 +28,7 @@ def interruptible() -> Iterator[None]:
 def agreed(question: str) -> bool:
     """Asks on stderr; only a yes is one."""
     while True:
-        print(f"{question} [y/N]: ", end="", file=sys.stderr, flush=True)
+        print(f"{safe(question)} [y/N]: ", end="", file=sys.stderr, flush=True)
         with interruptible():
             answer = sys.stdin.readline()
         if not answer:

@@ -17,6 +17,7 @@ from urllib.parse import quote
 import typer
 
 from chasqui_engine.cli.session import USAGE, Session, command, fail, print_json
+from chasqui_engine.cli.terminal import say
 from chasqui_engine.cli.words import GroupOption
 from chasqui_engine.config import DEFAULT_URL
 from chasqui_engine.looking import Looker
@@ -66,7 +67,7 @@ def dashboard(
         if session.as_json:
             print_json({"event": "started", "url": address, "link": link})
         else:
-            print(f"dashboard of {name}: {link}\nCtrl-C ends it", flush=True)
+            say(f"dashboard of {name}: {link}\nCtrl-C ends it")
         if open_browser:
             # Some browsers end only when they are closed.
             threading.Thread(target=webbrowser.open, args=(link,), daemon=True).start()

@@ -109,7 +109,6 @@ def _described(one: DelayedJob) -> dict[str, Any]:
 def _table(found: list[DelayedJob], start: int, total: int) -> RenderableType:
     from rich.console import Group
     from rich.table import Table
-    from rich.text import Text
 
     if not found:
         return f"no more than {total:,} delayed jobs" if total and start else "no delayed jobs"
@@ -123,6 +122,6 @@ def _table(found: list[DelayedJob], start: int, total: int) -> RenderableType:
         rest = (
             ("?", "", "", "cannot be read") if job is None else (job.id, job.name, str(job.attempt), brief(job.payload))
         )
-        table.add_row(*map(Text, (due, iso(one.run_at_ms), *rest)))
+        table.add_row(due, iso(one.run_at_ms), *rest)
     which = f"{start + 1:,} to {start + len(found):,}" if start else f"{len(found):,}"
     return Group(table, f"{which} of {total:,} shown")

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from chasqui_engine.cli.json_text import json_text
 from chasqui_engine.cli.replacing import written
 from chasqui_engine.cli.session import FAILED, NOT_THERE, USAGE, Session, command, fail
+from chasqui_engine.cli.terminal import one_json_line
 from chasqui_engine.cli.words import QueueArgument, QueueOption, YesOption, ago, brief, duration_ms, the_queue
 from chasqui_engine.clock import now_ms
 from chasqui_engine.dead_letters import DeadFilter, described, died_at_ms
@@ -193,7 +193,7 @@ async def export(
         with contextlib.nullcontext(sys.stdout) if out == "-" else written(out) as file:
             async for entry in selection.entries(producer):
                 line = {**described(entry), "envelope": base64.b64encode(entry.payload).decode()}
-                file.write(json_text(line) + "\n")
+                file.write(one_json_line(line) + "\n")
                 count += 1
     if out != "-":
         session.answer({"queue": where, "exported": count, "file": out}, lambda: f"{count:,} written to {out}")
@@ -207,7 +207,6 @@ def letters(count: int) -> str:
 def _table(found: list[DlqEntry], total: int) -> RenderableType:
     from rich.console import Group
     from rich.table import Table
-    from rich.text import Text
 
     if not found:
         return "no dead letters" if not total else f"none of the {total:,} dead letters is meant by these filters"
@@ -219,7 +218,7 @@ def _table(found: list[DlqEntry], total: int) -> RenderableType:
         shown = facts["unreadable"] if "unreadable" in facts else facts["payload"]
         age = f"{ago(now_ms() - died_at_ms(entry))} ago"
         cells = (age, facts["job_id"] or entry.dlq_id, entry.name, entry.reason, brief(entry.detail or "-", 200))
-        table.add_row(*map(Text, (*cells, brief(shown, 120))))
+        table.add_row(*cells, brief(shown, 120))
     reasons = Counter(entry.reason for entry in found)
-    tally = ", ".join(f"{count:,} {reason}" for reason, count in reasons.most_common())
+    tally = ", ".join(f"{count:,} {brief(reason)}" for reason, count in reasons.most_common())
     return Group(table, f"{len(found):,} of {total:,} shown: {tally}")

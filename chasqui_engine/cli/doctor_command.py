@@ -13,6 +13,7 @@ from chasqui_engine.cli.findings import FAIL, NOTE, OK, WARN, Finding, of_queue,
 from chasqui_engine.cli.inspect_command import QueuesArgument, QueuesOption
 from chasqui_engine.cli.looking import Looker, looking
 from chasqui_engine.cli.session import FAILED, Session, command
+from chasqui_engine.cli.terminal import styled
 from chasqui_engine.cli.words import GroupOption
 from chasqui_engine.clock import now_ms
 
@@ -61,13 +62,12 @@ async def _examine(looker: Looker) -> list[Finding]:
 def _table(findings: list[Finding], address: str) -> RenderableType:
     from rich.console import Group
     from rich.table import Table
-    from rich.text import Text
 
     table = Table(header_style="bold", title=address, title_justify="left")
     for column in ("", "what", "found", "what to do"):
         table.add_column(column, overflow="fold")
     for one in findings:
-        table.add_row(Text(one.level, style=_COLOURS[one.level]), Text(one.what), Text(one.found), Text(one.advice))
+        table.add_row(styled(one.level, _COLOURS[one.level]), one.what, one.found, one.advice)
     wrong = sum(one.level == FAIL for one in findings)
     warned = sum(one.level == WARN for one in findings)
     verdict = "all is well" if not wrong + warned else f"{wrong} to mend, {warned} to look at"

@@ -11,6 +11,7 @@ import typer
 from chasqui_engine._redis import inspecting, records
 from chasqui_engine._redis.connector import A_MOMENT_S, Connector
 from chasqui_engine.cli.session import USAGE, Session, command, fail, no_such_queue, print_json
+from chasqui_engine.cli.terminal import say
 from chasqui_engine.cli.words import QueueArgument, QueueOption, brief, the_queue
 from chasqui_engine.events import QueueEvent, QueueEvents
 from chasqui_engine.events.event import EVENT_NAMES
@@ -115,7 +116,8 @@ def _show(session: Session, event: QueueEvent) -> None:
         return
     fields: dict[str, Any] = dict(event.fields)
     told_at = fields.pop("ts", None)
-    rest = " ".join(f"{key}={brief(value, 80)}" for key, value in sorted(fields.items()))
+    rest = " ".join(f"{brief(key, 80)}={brief(value, 80)}" for key, value in sorted(fields.items()))
     at = iso(told_at) if isinstance(told_at, int) else "-"
     name = f" name={brief(event.job_name, 80)}" if event.job_name else ""
-    print(f"{at} {event.entry_id} {event.name} id={brief(event.job_id or '-', 80)}{name} {rest}".rstrip(), flush=True)
+    what = brief(event.name, 80)
+    say(f"{at} {event.entry_id} {what} id={brief(event.job_id or '-', 80)}{name} {rest}".rstrip())

@@ -53,7 +53,6 @@ def _shown(seen: list[QueueSnapshot], address: str, width: int) -> RenderableTyp
 
 def _workers(one: QueueSnapshot) -> RenderableType:
     from rich.table import Table
-    from rich.text import Text
 
     if not one.consumers:
         return f"no worker in group {one.group}. Next: chasqui worker MODULE:HANDLER -q {one.name}"
@@ -62,5 +61,5 @@ def _workers(one: QueueSnapshot) -> RenderableType:
     table.add_column("active", justify="right")
     table.add_column("last heard of", justify="right")
     for worker in one.consumers:
-        table.add_row(Text(worker.name), f"{worker.active:,}", f"{ago(worker.idle_ms)} ago")
+        table.add_row(worker.name, f"{worker.active:,}", f"{ago(worker.idle_ms)} ago")
     return table

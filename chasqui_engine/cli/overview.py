@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from chasqui_engine.cli.terminal import styled
 from chasqui_engine.cli.words import ago, sparkline
 from chasqui_engine.snapshot import QueueSnapshot
 
@@ -43,7 +44,6 @@ def overview(seen: Sequence[QueueSnapshot], width: int, plots: Plots | None = No
     """The queues; below, what there was no room for."""
     from rich.console import Group
     from rich.table import Table
-    from rich.text import Text
 
     plots = plots or {}
     names = [shown_name(one) for one in seen]
@@ -64,11 +64,10 @@ def overview(seen: Sequence[QueueSnapshot], width: int, plots: Plots | None = No
             table.add_column(name, width=points)
             cells[:] = [sparkline(list(plots[name].get(one.name, ()))[-points:]) for one in seen]
     for n, name in enumerate(names):
-        # Text, because a name may look like markup.
-        table.add_row(Text(name), *(Text(cells[n]) for cells in kept.values()))
+        table.add_row(name, *(cells[n] for cells in kept.values()))
     if not left_out:
         return table
-    return Group(table, Text(f"a wider terminal, or --json, shows more: {', '.join(left_out)}", style="dim"))
+    return Group(table, styled(f"a wider terminal, or --json, shows more: {', '.join(left_out)}", "dim"))
 
 
 def shown_name(one: QueueSnapshot) -> str:

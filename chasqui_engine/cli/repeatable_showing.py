@@ -44,7 +44,6 @@ def _pattern_text(pattern: RepeatPattern) -> str:
 
 def listed(metas: list[RepeatableMeta]) -> RenderableType:
     from rich.table import Table
-    from rich.text import Text
 
     if not metas:
         return "no repeatable jobs"
@@ -57,7 +56,7 @@ def listed(metas: list[RepeatableMeta]) -> RenderableType:
         missed = policy_text(meta.missed_fires)
         limit = "-" if meta.limit is None else f"{meta.limit:,}"
         fires = local(meta.pattern, meta.next_fire_ms)
-        table.add_row(*map(Text, (meta.key, meta.job_name, _pattern_text(meta.pattern), fires, due, limit, missed)))
+        table.add_row(meta.key, meta.job_name, _pattern_text(meta.pattern), fires, due, limit, missed)
     return table
 
 

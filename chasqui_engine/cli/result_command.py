@@ -7,7 +7,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from chasqui_engine.cli.add_command import shown
+from chasqui_engine.cli.add_command import show_result
 from chasqui_engine.cli.session import NOT_THERE, OUT_OF_TIME, Session, command, fail
 from chasqui_engine.cli.words import GroupOption, QueueOption, brief, duration_ms, queue_and_one
 from chasqui_engine.codec import decode_payload
@@ -42,7 +42,7 @@ async def result(
             if stored is None:
                 _no_result(await producer.get_job(job_id, whole=True), name)
             value = decode_payload(stored)
-    session.answer({"id": job_id, "result": value}, lambda: shown(value))
+    session.answer({"id": job_id, "result": value}, lambda: show_result(value))
 
 
 async def _waited_for(producer: Producer, queue: str, job_id: str, timeout_s: float) -> Any:
@@ -94,9 +94,9 @@ def _described(info: JobInfo) -> str:
         "state": str(info.state),
         "name": brief(info.name) or None,
         "runs": info.attempt,
-        "worker": info.consumer,
+        "worker": None if info.consumer is None else brief(info.consumer, 200),
         "progress": None if info.progress is None else brief(info.progress),
-        "reason": info.reason,
+        "reason": None if info.reason is None else brief(info.reason, 200),
         "last error": None if info.last_error is None else brief(info.last_error, 2000),
         "runs at": None if info.run_at_ms is None else iso(info.run_at_ms),
         "created": None if info.created_at_ms is None else iso(info.created_at_ms),

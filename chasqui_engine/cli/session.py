@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
-import json
 import logging
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, get_type_hints
 import typer
 
 from chasqui_engine.cli.asking import agreed
-from chasqui_engine.cli.json_text import json_text
+from chasqui_engine.cli.terminal import SafeFormatter, one_json_line, safe_console, say
 from chasqui_engine.config import ProducerConfig
 from chasqui_engine.connections import connection_url
 from chasqui_engine.errors import (
@@ -37,6 +36,7 @@ FAILED, USAGE, NOT_THERE, NO_SERVER, OUT_OF_TIME, INTERRUPTED, UNHEARD = 1, 2, 3
 """Exit codes."""
 OWN_SERVER = "--url embedded:///tmp/chasqui"
 """Where to try things out without a server."""
+LOG_FORMAT = "%(levelname)s %(name)s: %(message)s"
 
 _CONNECTION = "Connection and output"
 
@@ -125,16 +125,8 @@ class Session:
 
     @property
     def console(self) -> Console:
-        """Where tables go; without colours where NO_COLOR says so, or nobody looks."""
-        from rich.console import Console
-
-        class Plain(Console):
-            def on_broken_pipe(self) -> None:
-                # Rich would end the process.
-                raise BrokenPipeError
-
-        # A pipe has no width; what is cut to fit one cannot be searched.
-        return Plain(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else 200)
+        """Where tables go."""
+        return safe_console()
 
     def answer(self, data: Any, show: Callable[[], Any]) -> None:
         """Says the same as JSON, or as `show` says it: by printing, or as something that rich can print."""
@@ -143,7 +135,7 @@ class Session:
             return
         shown = show()
         if isinstance(shown, str):
-            print(shown)
+            say(shown)
         elif shown is not None:
             self.console.print(shown)
 
@@ -159,7 +151,7 @@ class Session:
 
 def print_json(data: Any) -> None:
     """One value on one line."""
-    print(json_text(data), flush=True)
+    print(one_json_line(data), flush=True)
 
 
 def command(
@@ -177,9 +169,7 @@ def command(
 
         @wraps(function)
         def wrapper(url: str | None, conn_id: str | None, as_json: bool, debug: bool, **own: Any) -> int:
-            logging.basicConfig(
-                level=logging.DEBUG if debug else logging.WARNING, format="%(levelname)s %(name)s: %(message)s"
-            )
+            _log_to_stderr(logging.DEBUG if debug else logging.WARNING)
             return _guarded(function, url, conn_id, as_json, debug, own)
 
         signature = inspect.Signature([p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own] + common)
@@ -189,6 +179,12 @@ def command(
         app.command(name, **options)(wrapper)
 
     return register
+
+
+def _log_to_stderr(level: int) -> None:
+    handler = logging.StreamHandler()
+    handler.setFormatter(SafeFormatter(LOG_FORMAT))
+    logging.basicConfig(level=level, handlers=[handler])
 
 
 def _guarded(
@@ -253,11 +249,11 @@ def report(failure: Failure, args: Sequence[str]) -> int:
     message = " ".join(failure.message.split()).rstrip(".")
     if wants_json(args):
         told = {"error": {"code": failure.code, "message": message, "next": failure.next_step}}
-        print(json.dumps(told, ensure_ascii=False), file=sys.stderr)
+        print(one_json_line(told), file=sys.stderr)
     else:
         stop = "" if message.endswith("?") else "."
         begin = "" if failure.code is None else f"error: [{failure.code}] "
-        print(f"{begin}{message}{stop} Next: {failure.next_step}", file=sys.stderr)
+        say(f"{begin}{message}{stop} Next: {failure.next_step}", sys.stderr)
     return failure.exit_code
 
 

@@ -13,6 +13,7 @@ from chasqui_engine.cli.inspect_command import QueuesArgument, QueuesOption
 from chasqui_engine.cli.looking import Looker, as_dict, looking
 from chasqui_engine.cli.overview import DEPTH, DONE, lines_of, overview
 from chasqui_engine.cli.session import Session, command, print_json
+from chasqui_engine.cli.terminal import styled
 from chasqui_engine.cli.words import GroupOption
 from chasqui_engine.clock import now_ms
 from chasqui_engine.snapshot import QueueSnapshot
@@ -93,13 +94,12 @@ class _History:
     def table(self, seen: list[QueueSnapshot], address: str, width: int, height: int) -> RenderableType:
         """The table, with a column per plot, of as many queues as there is room for."""
         from rich.console import Group
-        from rich.text import Text
 
         shown = busiest(seen, height - _AROUND_ROWS, width)
         words = [f"{address}, {iso(now_ms())}; Ctrl-C ends it"]
         if len(shown) < len(seen):
             words.append(f"the {len(shown):,} busiest of {len(seen):,} queues; name some to see others")
-        below = Text("\n".join(words), style="italic", no_wrap=True, overflow="ellipsis")
+        below = styled("\n".join(words), "italic", no_wrap=True, overflow="ellipsis")
         return Group(overview(shown, width, {DEPTH: self._depth, DONE: self._rate}), below)
 
 

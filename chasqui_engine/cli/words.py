@@ -14,6 +14,7 @@ import typer
 from chasqui_engine.cli.asking import interruptible
 from chasqui_engine.cli.json_text import json_text
 from chasqui_engine.cli.session import USAGE, fail
+from chasqui_engine.cli.terminal import one_line
 from chasqui_engine.clock import now_ms
 from chasqui_engine.config import ProducerConfig
 
@@ -142,7 +143,7 @@ def ago(ms: float) -> str:
 def brief(value: Any, width: int = 60) -> str:
     """A value on one line, cut where it is long."""
     text = value if isinstance(value, str) else json_text(value)
-    text = "".join(c if c.isprintable() else "·" for c in text)
+    text = one_line(text)
     return text if len(text) <= width else f"{text[: width - 1]}…"
 
 

@@ -16,8 +16,9 @@ from typing import Any
 
 from chasqui_engine.cli.live import LiveLine, Rate, Tally, printing_above, worker_line
 from chasqui_engine.cli.loading import load_handler
-from chasqui_engine.cli.session import INTERRUPTED, Session, print_json
+from chasqui_engine.cli.session import INTERRUPTED, LOG_FORMAT, Session, print_json
 from chasqui_engine.cli.standing import Standing
+from chasqui_engine.cli.terminal import SafeFormatter
 from chasqui_engine.clock import monotonic
 from chasqui_engine.errors import ConfigError
 from chasqui_engine.sink import MetricsSink
@@ -124,7 +125,7 @@ def _prometheus(plan: Plan) -> MetricsSink | None:
 
 def _log_above(line: LiveLine) -> None:
     root = logging.getLogger()
-    line.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
+    line.setFormatter(SafeFormatter(LOG_FORMAT))
     root.handlers = [line]
 
 

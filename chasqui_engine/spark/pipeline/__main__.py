@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import sys
 import time
@@ -13,6 +12,7 @@ from typing import Any
 from pyspark.errors import PySparkException
 from pyspark.logger import PySparkLogger
 
+from chasqui_engine.cli import terminal
 from chasqui_engine.errors import ChasquiError, ConfigError, RedisError
 from chasqui_engine.spark.connections import connection_url
 from chasqui_engine.spark.fetch import Place
@@ -50,8 +50,7 @@ def _run(args: argparse.Namespace) -> int:
     started = time.monotonic()
 
     def say(text: str) -> None:
-        sys.stderr.write(f"[{time.monotonic() - started:7.1f} s] {text}\n")
-        sys.stderr.flush()
+        terminal.say(f"[{time.monotonic() - started:7.1f} s] {text}", sys.stderr)
 
     if not args.debug:  # Spark logs a wrong condition, in pages, besides raising it
         PySparkLogger.getLogger("SQLQueryContextLogger").setLevel("CRITICAL")
@@ -99,12 +98,11 @@ def _check(config: PipelineConfig, *, reads: bool) -> None:
 
 
 def _answer(data: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(data, ensure_ascii=False) + "\n")
-    sys.stdout.flush()
+    terminal.say(terminal.one_json_line(data))
 
 
 def _fail(message: str, code: int) -> int:
-    sys.stderr.write(f"error: {message}\n")
+    terminal.say(f"error: {message}", sys.stderr)
     return code
 
 
