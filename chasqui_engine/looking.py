@@ -1,16 +1,29 @@
-"""Looking at many queues of one server over one link."""
+"""Looking at many queues of one server over one link. One that cannot be looked at hides no other."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Self
 
 from chasqui_engine import snapshot
 from chasqui_engine._redis import inspecting
-from chasqui_engine._redis.connection import Link
+from chasqui_engine._redis.connection import CommandError, Link
 from chasqui_engine._redis.connector import A_MOMENT_S, Connector
 from chasqui_engine._redis.keys import QueueKeys
+from chasqui_engine.errors import ConfigError
+from chasqui_engine.names import check_queue_name
 from chasqui_engine.snapshot import EVENTS_FOR_RATE, QueueSnapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BadQueue:
+    """A queue that cannot be looked at: one of its keys is of the wrong type, or no queue can have its name."""
+
+    name: str
+    error: str
+    odd_name: bool
+    """Whether it is its name that is wrong: then it is not a queue of ours."""
 
 
 class Looker:
@@ -33,13 +46,27 @@ class Looker:
             raise
 
     async def names(self) -> list[str]:
-        """Every queue there is, in alphabetical order."""
-        return await inspecting.queue_names(self.link)
+        """Every queue there is, in alphabetical order; names that no queue can have come last."""
+        return sorted(await inspecting.queue_names(self.link), key=lambda name: (_is_odd(name), name))
 
-    async def look(self, names: Sequence[str], *, events: int = EVENTS_FOR_RATE) -> list[QueueSnapshot]:
+    async def look(self, names: Sequence[str], *, events: int = EVENTS_FOR_RATE) -> list[QueueSnapshot | BadQueue]:
         """How these queues stand now; their rates are told from up to so many events of each."""
-        return [await snapshot.take(self.link, QueueKeys(name), self.group, events=events) for name in names]
+        return [await self._one(name, events) for name in names]
+
+    async def _one(self, name: str, events: int) -> QueueSnapshot | BadQueue:
+        try:
+            return await snapshot.take(self.link, QueueKeys(name), self.group, events=events)
+        except (CommandError, ConfigError) as err:
+            return BadQueue(name=name, error=str(err.args[0]), odd_name=isinstance(err, ConfigError))
 
     async def close(self) -> None:
         """Closes the link."""
         await self._connector.close()
+
+
+def _is_odd(name: str) -> bool:
+    try:
+        check_queue_name(name)
+    except ConfigError:
+        return True
+    return False

@@ -12,7 +12,7 @@ from chasqui_engine.codec import decode_spec, encode_spec
 from chasqui_engine.errors import DecodeError, EncodeError
 from chasqui_engine.names import MAX_SPEC_BYTES, check_job_name, check_repeat_key
 from chasqui_engine.repeat import RepeatableMeta, RepeatableSpec, upserted_fire_ms
-from chasqui_engine.times import FURTHEST_MS
+from chasqui_engine.times import stored_ms
 
 _log = logging.getLogger("chasqui")
 
@@ -83,7 +83,7 @@ def _meta(stored: specs.StoredSpec, spec: RepeatableSpec) -> RepeatableMeta:
         key=stored.key,
         job_name=spec.job_name,
         pattern=spec.pattern,
-        next_fire_ms=int(min(max(stored.next_fire_ms, 0), FURTHEST_MS)),
+        next_fire_ms=stored_ms(stored.next_fire_ms),
         limit=spec.limit,
         start_after_ms=spec.start_after_ms,
         end_before_ms=spec.end_before_ms,

@@ -39,6 +39,11 @@ def iso(ms: float) -> str:
         return f"{ms:.0f} ms"
 
 
+def stored_ms(score: float) -> int:
+    """A time as it lies in a sorted set, where others may have put any number: the nearest one that a job can have."""
+    return int(min(max(score, 0), FURTHEST_MS))
+
+
 def _positive_ms(seconds: float, field: str, kinds: str) -> int:
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
         raise ConfigError(f"{field} must be {kinds}, got {type(seconds).__name__}")

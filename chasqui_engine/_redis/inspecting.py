@@ -12,6 +12,7 @@ from chasqui_engine._redis.connection import CommandError, Link, ReplyError
 from chasqui_engine._redis.keys import QueueKeys
 from chasqui_engine._redis.taking import Membership
 from chasqui_engine.codec import encode_payload
+from chasqui_engine.times import stored_ms
 
 _COUNTS = scripts.load("counts")
 _FIND_ENTRY = scripts.load("find_entry")
@@ -97,7 +98,7 @@ async def standing(link: Link, keys: QueueKeys, group: str) -> Standing:
         pending=pending,
         oldest_waiting_ms=int(oldest.partition(b"-")[0]) if oldest else None,
         delayed=delayed,
-        first_due_ms=int(float(first)) if first else None,
+        first_due_ms=stored_ms(float(first)) if first else None,
         dead=dead,
         repeatables=repeatables,
         paused=bool(paused),
@@ -165,12 +166,12 @@ async def look_for_delayed(link: Link, keys: QueueKeys, job_id: str, *, at_most:
     """Looks for a delayed job by its index, then among `at_most` members."""
     member = await link.call("GET", keys.delayed_index(job_id))
     if member is not None and (score := await link.call("ZSCORE", keys.delayed, member)) is not None:
-        return DelayedLook((member, int(float(score))), all_seen=False)
+        return DelayedLook((member, stored_ms(float(score))), all_seen=False)
     cursor: bytes = b"0"
     for _ in range(-(-at_most // _PAGE)):
         cursor, *found = await link.run(_FIND_DELAYED, [keys.delayed], [cursor, _PAGE, job_id])
         if found:
-            return DelayedLook((found[0], int(float(found[1]))), all_seen=False)
+            return DelayedLook((found[0], stored_ms(float(found[1]))), all_seen=False)
         if cursor == b"0":
             return DelayedLook(None, all_seen=True)
     return DelayedLook(None, all_seen=False)
@@ -205,13 +206,13 @@ async def recent_events(link: Link, keys: QueueKeys, since_ms: int, *, at_most: 
 async def list_delayed(link: Link, keys: QueueKeys, *, start: int, count: int) -> list[tuple[bytes, int]]:
     """(member, time in ms) of delayed jobs, the next first."""
     reply = await link.call("ZRANGEBYSCORE", keys.delayed, "-inf", "+inf", "WITHSCORES", "LIMIT", start, count)
-    return [(member, int(float(score))) for member, score in zip(reply[::2], reply[1::2], strict=True)]
+    return [(member, stored_ms(float(score))) for member, score in zip(reply[::2], reply[1::2], strict=True)]
 
 
 async def repeatable_lag_ms(link: Link, keys: QueueKeys, now_ms: int) -> int:
     """How overdue the first repeatable is; 0 when none is."""
     first = await link.call("ZRANGE", keys.repeat, 0, 0, "WITHSCORES")
-    return max(0, now_ms - int(float(first[1]))) if first else 0
+    return max(0, now_ms - stored_ms(float(first[1]))) if first else 0
 
 
 async def move_delayed(
@@ -232,14 +233,18 @@ async def delete_dead(link: Link, keys: QueueKeys, dlq_ids: Sequence[str]) -> in
 
 
 async def queue_names(link: Link) -> list[str]:
-    """The queues on this server, or on this node of a Cluster, in alphabetical order."""
+    """The queues on this server, or on this node of a Cluster, in alphabetical order; also such that no queue can have.
+
+    Bytes that are no UTF-8 come as lone surrogates.
+    """
     found: set[str] = set()
     # Streams and sets only: results and ids would be many.
     for kind in ("stream", "zset"):
         cursor: Any = 0
         for _ in range(_MOST_SCANS):
             cursor, page = await link.call("SCAN", cursor, "MATCH", "{chasqui:*}:*", "COUNT", _SCAN_PAGE, "TYPE", kind)
-            found.update(_text(key).removeprefix("{chasqui:").partition("}")[0] for key in page)
+            named = (key.removeprefix(b"{chasqui:").partition(b"}")[0] for key in page)
+            found.update(name.decode(errors="surrogateescape") for name in named)
             if cursor == b"0":
                 break
     return sorted(found)

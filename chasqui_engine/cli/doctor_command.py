@@ -9,7 +9,7 @@ import typer
 
 from chasqui_engine._redis import inspecting, server_facts
 from chasqui_engine._redis.keys import QueueKeys
-from chasqui_engine.cli.findings import FAIL, NOTE, OK, WARN, Finding, of_queue, of_server
+from chasqui_engine.cli.findings import FAIL, NOTE, OK, WARN, Finding, of_bad_queue, of_queue, of_server
 from chasqui_engine.cli.inspect_command import QueuesArgument, QueuesOption
 from chasqui_engine.cli.looking import Looker, looking
 from chasqui_engine.cli.session import FAILED, Session, command
@@ -52,11 +52,12 @@ async def _examine(looker: Looker) -> list[Finding]:
     facts = await server_facts.ask(looker.link, QueueKeys("default"))
     local_ms = (asked_at + now_ms()) // 2
     findings = list(of_server(facts, looker.link.capabilities, local_ms))
-    for seen in await looker.look():
-        keys = QueueKeys(seen.name)
+    seen = await looker.look()
+    for one in seen.queues:
+        keys = QueueKeys(one.name)
         overdue_ms = await inspecting.repeatable_lag_ms(looker.link, keys, facts.clock_ms)
-        findings += of_queue(seen, await inspecting.groups(looker.link, keys), overdue_ms)
-    return findings
+        findings += of_queue(one, await inspecting.groups(looker.link, keys), overdue_ms)
+    return [*findings, *map(of_bad_queue, seen.bad)]
 
 
 def _table(findings: list[Finding], address: str) -> RenderableType:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from chasqui_engine._redis.capabilities import Capabilities
 from chasqui_engine._redis.server_facts import ServerFacts
-from chasqui_engine.cli.words import ago
+from chasqui_engine.cli.words import ago, brief
+from chasqui_engine.looking import BadQueue
 from chasqui_engine.snapshot import QueueSnapshot
 
 OK, NOTE, WARN, FAIL = "ok", "note", "warn", "fail"
@@ -141,6 +142,14 @@ def of_queue(seen: QueueSnapshot, groups: list[str], repeatable_lag_ms: int = 0)
         yield Finding(WARN, where, f"{counts.dead:,} dead letters", advice)
     elif counts.dead:
         yield Finding(NOTE, where, f"{counts.dead:,} dead letters", f"chasqui dlq peek {seen.name}")
+
+
+def of_bad_queue(one: BadQueue) -> Finding:
+    """A queue that cannot be looked at; no worker can work on one whose keys are of the wrong type."""
+    where = f"queue {brief(one.name)}"
+    if one.odd_name:
+        return Finding(WARN, where, one.error, "not written by Chasqui: find out by whom, and delete its keys")
+    return Finding(FAIL, where, f"cannot be read: {one.error}", "TYPE tells which of its keys is wrong: rename it")
 
 
 def _group(seen: QueueSnapshot, groups: list[str], where: str) -> Iterator[Finding]:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from chasqui_engine.cli.looking import as_dict, looking
+from chasqui_engine.cli.looking import Seen, looking
 from chasqui_engine.cli.overview import overview
-from chasqui_engine.cli.session import Session, command
+from chasqui_engine.cli.session import FAILED, Session, command
 from chasqui_engine.cli.words import GroupOption, ago
 from chasqui_engine.snapshot import QueueSnapshot
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+_MOST_BAD = 20
+"""Lines about queues that cannot be looked at."""
 
 QueuesArgument = Annotated[list[str] | None, typer.Argument(metavar="QUEUE", help="The queues; all, if none.")]
 QueuesOption = Annotated[
@@ -31,24 +34,26 @@ async def inspect(
     queues: QueuesArgument = None,
     queue: QueuesOption = None,
     group: GroupOption = "default",
-) -> None:
+) -> int:
     """Show how queues stand: depth, active per worker, delayed with lag, dead, repeatables, throughput."""
     names = list(dict.fromkeys([*(queues or []), *(queue or [])]))
     async with looking(session, names, group) as looker:
         seen = await looker.look()
         address = looker.address
-    data: Any = [as_dict(one) for one in seen]
-    session.answer(data, lambda: _shown(seen, address, session.console.width))
+    session.answer(seen.as_dicts(), lambda: _shown(seen, address, session.console.width))
+    return FAILED if names and seen.bad else 0
 
 
-def _shown(seen: list[QueueSnapshot], address: str, width: int) -> RenderableType:
+def _shown(seen: Seen, address: str, width: int) -> RenderableType:
     from rich.console import Group
 
-    if not seen:
+    queues, below = seen.queues, seen.told(_MOST_BAD)
+    if not queues and not below:
         return f"no queues at {address}. Next: chasqui add NAME DATA -q QUEUE"
-    if len(seen) == 1:
-        return Group(overview(seen, width), _workers(seen[0]))
-    return overview(seen, width)
+    tables = [overview(queues, width)] if queues else []
+    if len(queues) == 1:
+        tables.append(_workers(queues[0]))
+    return Group(*tables, *below)
 
 
 def _workers(one: QueueSnapshot) -> RenderableType:

@@ -5,14 +5,33 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, NamedTuple
 
 from chasqui_engine import looking as engine
 from chasqui_engine._redis import inspecting
 from chasqui_engine._redis.connection import Link
 from chasqui_engine._redis.keys import QueueKeys
 from chasqui_engine.cli.session import Session, no_such_queue
+from chasqui_engine.cli.words import brief
+from chasqui_engine.looking import BadQueue
 from chasqui_engine.snapshot import QueueSnapshot
+
+
+class Seen(NamedTuple):
+    """The queues, and those that cannot be looked at."""
+
+    queues: list[QueueSnapshot]
+    bad: list[BadQueue]
+
+    def as_dicts(self) -> list[dict[str, Any]]:
+        """For JSON."""
+        return [asdict(one) for one in self.queues] + [{"name": one.name, "error": one.error} for one in self.bad]
+
+    def told(self, most: int) -> list[str]:
+        """Up to so many lines about those that cannot be looked at."""
+        lines = [f"queue {brief(one.name)} cannot be looked at: {brief(one.error, 200)}" for one in self.bad[:most]]
+        more = len(self.bad) - most
+        return lines if more <= 0 else [*lines, f"{more:,} more cannot be looked at; --json names them"]
 
 
 class Looker:
@@ -36,9 +55,13 @@ class Looker:
         """The queues that were asked for, or all there are."""
         return self._queues or await self._looker.names()
 
-    async def look(self) -> list[QueueSnapshot]:
+    async def look(self) -> Seen:
         """How they stand now."""
-        return await self._looker.look(await self.names())
+        seen = await self._looker.look(await self.names())
+        return Seen(
+            [one for one in seen if isinstance(one, QueueSnapshot)],
+            [one for one in seen if isinstance(one, BadQueue)],
+        )
 
 
 @contextlib.asynccontextmanager
@@ -54,8 +77,3 @@ async def looking(
         yield Looker(looker, queues)
     finally:
         await looker.close()
-
-
-def as_dict(seen: QueueSnapshot) -> dict[str, Any]:
-    """For JSON."""
-    return asdict(seen)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from chasqui_engine.cli.inspect_command import QueuesArgument, QueuesOption
-from chasqui_engine.cli.looking import Looker, as_dict, looking
+from chasqui_engine.cli.looking import Looker, Seen, looking
 from chasqui_engine.cli.overview import DEPTH, DONE, lines_of, overview
 from chasqui_engine.cli.session import Session, command, print_json
 from chasqui_engine.cli.terminal import styled
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 _HISTORY = 30
+_MOST_BAD = 3
+"""Lines about queues that cannot be looked at."""
 _AROUND_ROWS = 10
 """Lines of a screen that are not rows: the table's head and frame, what stands below it, and the cursor's."""
 
@@ -53,7 +55,7 @@ async def _lines(looker: Looker, interval_ms: int, count: int | None) -> None:
     looks = 0
     while True:
         seen = await looker.look()
-        print_json({"at": iso(now_ms()), "queues": [as_dict(one) for one in seen]})
+        print_json({"at": iso(now_ms()), "queues": seen.as_dicts()})
         looks += 1
         if looks == count:
             return
@@ -69,7 +71,7 @@ async def _screen(session: Session, looker: Looker, interval_ms: int, count: int
     with Live(console=session.console, auto_refresh=False) as live:
         while True:
             seen = await looker.look()
-            history.add(seen)
+            history.add(seen.queues)
             size = live.console.size
             live.update(history.table(seen, looker.address, size.width, size.height), refresh=True)
             looks += 1
@@ -91,14 +93,16 @@ class _History:
             self._depth[one.name].append(one.counts.waiting + one.counts.active)
             self._rate[one.name].append(one.throughput.completed_per_s)
 
-    def table(self, seen: list[QueueSnapshot], address: str, width: int, height: int) -> RenderableType:
+    def table(self, seen: Seen, address: str, width: int, height: int) -> RenderableType:
         """The table, with a column per plot, of as many queues as there is room for."""
         from rich.console import Group
 
-        shown = busiest(seen, height - _AROUND_ROWS, width)
+        bad = seen.told(_MOST_BAD)
+        shown = busiest(seen.queues, height - _AROUND_ROWS - len(bad), width)
         words = [f"{address}, {iso(now_ms())}; Ctrl-C ends it"]
-        if len(shown) < len(seen):
-            words.append(f"the {len(shown):,} busiest of {len(seen):,} queues; name some to see others")
+        if len(shown) < len(seen.queues):
+            words.append(f"the {len(shown):,} busiest of {len(seen.queues):,} queues; name some to see others")
+        words += bad
         below = styled("\n".join(words), "italic", no_wrap=True, overflow="ellipsis")
         return Group(overview(shown, width, {DEPTH: self._depth, DONE: self._rate}), below)
 

@@ -16,8 +16,8 @@ from chasqui_engine.dashboard.problems import problem
 from chasqui_engine.dashboard.series import SPAN_MS, Series, event_ms
 from chasqui_engine.dashboard.settings import DashboardSettings
 from chasqui_engine.dashboard.watching import Watch
-from chasqui_engine.errors import ChasquiError, ConfigError
-from chasqui_engine.names import check_queue_name
+from chasqui_engine.errors import ChasquiError
+from chasqui_engine.looking import BadQueue
 from chasqui_engine.producer import Producer
 from chasqui_engine.snapshot import QueueSnapshot
 
@@ -45,9 +45,9 @@ class AllLook:
             async with asyncio.timeout(_PATIENCE_S):
                 seen: dict[str, Any] = await self._watch(name).now()
         except TimeoutError:
-            return {"name": name, "pending": True, "queues": []}
+            return {"name": name, "pending": True, "queues": [], "bad": []}
         except (ChasquiError, HTTPException) as err:
-            return {"name": name, "error": problem(err)[1], "queues": []}
+            return {"name": name, "error": problem(err)[1], "queues": [], "bad": []}
         return seen
 
 
@@ -64,7 +64,7 @@ class QueuesLook:
     async def __call__(self) -> dict[str, Any]:
         async with self._pool.looker(self._connection) as looker:
             if monotonic() - self._named_at >= _NAMES_EVERY_S:
-                self._names = [name for name in await looker.names() if _is_name(name)]
+                self._names = await looker.names()
                 self._named_at = monotonic()
             seen = await looker.look(self._names[: self._settings.most_queues], events=_EVENTS_FOR_RATE)
             address = looker.address
@@ -72,23 +72,17 @@ class QueuesLook:
             "name": self._connection,
             "address": address,
             "total": len(self._names),
-            "queues": [queue_row(one) for one in seen],
+            "queues": [queue_row(one) for one in seen if isinstance(one, QueueSnapshot)],
+            "bad": [{"queue": one.name, "error": one.error} for one in seen if isinstance(one, BadQueue)],
         }
 
 
 async def search(pool: Pool, connection: str, text: str, most: int) -> list[dict[str, Any]]:
     """Queues with this text in their names, in large or small letters, wherever they are in the list."""
     async with pool.looker(connection) as looker:
-        found = [name for name in await looker.names() if text.casefold() in name.casefold() and _is_name(name)]
-        return [queue_row(one) for one in await looker.look(found[:most], events=_EVENTS_FOR_RATE)]
-
-
-def _is_name(name: str) -> bool:
-    """Whether it can be a queue's: others may write what they like into a server."""
-    try:
-        return bool(check_queue_name(name))
-    except ConfigError:
-        return False
+        found = [name for name in await looker.names() if text.casefold() in name.casefold()]
+        seen = await looker.look(found[:most], events=_EVENTS_FOR_RATE)
+        return [queue_row(one) for one in seen if isinstance(one, QueueSnapshot)]
 
 
 def queue_row(one: QueueSnapshot) -> dict[str, Any]:

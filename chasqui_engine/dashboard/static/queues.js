@@ -90,15 +90,20 @@ function updateSection(section, one, wanted) {
   section.querySelector("table").hidden = !matches.length;
   keyed(section.querySelector("tbody"), matches, (row) => row.queue, (row) => queueRow(one.name, row), updateRow);
   const below = section.querySelector(".below");
-  const told = `${wanted}|${one.total}|${matches.length}|${one.pending}|${one.error && one.error.message}`;
+  const told = JSON.stringify([wanted, one.total, matches.length, one.pending, one.error, one.bad]);
   if (below.dataset.told === told) return;
   below.dataset.told = told;
-  below.replaceChildren(...remarks(section, one, wanted, matches.length));
+  below.replaceChildren(...remarks(section, one, wanted, matches.length), ...one.bad.map(badQueue));
+}
+
+function badQueue({ queue, error }) {
+  return h("p", { class: "note bad", text: `“${queue}” cannot be looked at: ${error}` });
 }
 
 function remarks(section, one, wanted, shown) {
   if (one.error) return [empty("This server does not answer", one.error.message)];
   if (one.pending) return [empty("Looking…", "The server takes its time to answer.")];
+  if (!one.queues.length && one.bad.length) return [];
   if (!one.queues.length) {
     return [
       empty(
@@ -108,7 +113,7 @@ function remarks(section, one, wanted, shown) {
       ),
     ];
   }
-  const hidden = one.total - one.queues.length;
+  const hidden = one.total - one.queues.length - one.bad.length;
   if (wanted && hidden > 0) return [moreButton(section, one, wanted)];
   if (!shown) return [empty("No queue matches", `None of ${count(one.total)} has “${wanted}” in its name.`)];
   return hidden > 0 ? [h("p", { class: "note", text: `${count(hidden)} more: find them by name.` })] : [];

@@ -111,6 +111,20 @@ def test_markup_everywhere_stays_text(open_tab: OpenTab, evil: str) -> None:
     assert clean(page)
 
 
+def test_a_bad_queue_is_named_and_the_others_are_listed(
+    open_tab: OpenTab, queue: SyncQueue, client: redis.Redis
+) -> None:
+    queue.add("n", 1)
+    bad, odd = f"{queue.name}{SMALL_EVIL}", "odd\x1b{name"
+    client.zadd(f"{{chasqui:{bad}}}:stream", {"x": 1})
+    client.xadd(f"{{chasqui:{odd}}}:stream", {"x": 1})
+    page = open_tab(AnyGuard()).open()
+    expect(page.locator("tbody")).to_contain_text(queue.name)
+    expect(page.locator(".below")).to_contain_text(f"“{bad}” cannot be looked at: WRONGTYPE")
+    expect(page.locator(".below")).to_contain_text("must not contain braces or control characters")
+    assert clean(page)
+
+
 NAMES = ["a/b", "a%2Fb", "..", "a b?c#d", "%", "ünï ✓", "jobs/", "queues", "a\\b", "a&b=c;d"]
 
 
