@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 # What the environment is made of.
-EXTRAS := embedded,prometheus,otel,cli,dashboard,airflow,spark
+EXTRAS := embedded,prometheus,otel,cli,dashboard,airflow,spark,jdk
 
 # Arguments handed on to pytest:  make test ARGS='-k embedded -x'
 ARGS ?=
