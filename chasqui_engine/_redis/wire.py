@@ -11,6 +11,8 @@ from typing import Any
 
 import hiredis
 
+from chasqui_engine.posix import at_fork
+
 Reply = Any
 
 _SIGN_OF_LIFE_S = 2.0
@@ -168,7 +170,7 @@ def _leave_all_to_parent() -> None:
     os.close(nowhere)
 
 
-os.register_at_fork(after_in_child=_leave_all_to_parent)
+at_fork(after_in_child=_leave_all_to_parent)
 
 
 def take_over(connection: Any) -> Wire:
