@@ -11,6 +11,7 @@ from typing import Any
 
 import hiredis
 
+from chasqui_engine._redis.replies import new_reader
 from chasqui_engine.posix import at_fork
 
 Reply = Any
@@ -45,7 +46,7 @@ class Wire(asyncio.Protocol):
         # Kept, because a writer closes its transport when it is collected.
         self._writer = writer
         self._transport = transport = writer.transport
-        self._reader = hiredis.Reader()
+        self._reader = new_reader()
         self._waiting: deque[_Batch] = deque()
         self._unsent: list[bytes] = []
         self._watch: asyncio.TimerHandle | None = None
