@@ -11,12 +11,12 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Self, TypeVar
 
+import hiredis
 from redis.exceptions import RedisError as ClientError
 
 from chasqui_engine._redis.bulk_endpoints import BlockingEndpoint, blocking_endpoint_for
 from chasqui_engine._redis.capabilities import PROBE, Capabilities
-from chasqui_engine._redis.connection import Argument, CommandError, pack
-from chasqui_engine._redis.replies import ReplyError, new_reader
+from chasqui_engine._redis.connection import Argument, CommandError, ReplyError, is_for_later, pack
 from chasqui_engine._redis.scripts import Script
 from chasqui_engine._redis.wire import Reply
 from chasqui_engine.clock import monotonic
@@ -48,7 +48,7 @@ class BulkConnection:
         self._client_name = client_name.replace(" ", "_")
         self._client: Any = None
         self._socket: socket.socket | None = None
-        self._replies = new_reader()
+        self._replies = hiredis.Reader()
         self._end_mark = b""
         self._was_connected = False
         self.capabilities: Capabilities
@@ -94,6 +94,8 @@ class BulkConnection:
     def send(self, packed: bytes) -> None:
         """Sends packed commands; their replies are to be received."""
         wire = self._socket or self._connect()
+        if self._endpoint.has_moved():
+            raise self._lost("the master is being replaced")
         try:
             wire.sendall(packed)
         except OSError as err:
@@ -105,6 +107,8 @@ class BulkConnection:
         while reply is False:
             self._replies.feed(self._receive_some())
             reply = self._replies.gets()
+        if type(reply) is ReplyError and is_for_later(str(reply)):
+            raise self._lost(str(reply))
         return reply
 
     def run(self, script: Script, keys: Sequence[str], args: Sequence[Argument]) -> Reply:
@@ -168,14 +172,14 @@ class BulkConnection:
         wire: socket.socket = self._client._sock
         self._socket = wire
         wire.settimeout(REPLY_TIMEOUT_S)
-        self._replies = new_reader()
+        self._replies = hiredis.Reader()
         self.capabilities = Capabilities.read(*self.call_many(PROBE))
         self.capabilities.check(self.address)
         self.call_many(self.capabilities.introduction())  # refused, it changes nothing
         self._was_connected = True
         return wire
 
-    def _lost(self, err: OSError | None) -> LostConnectionError:
+    def _lost(self, err: OSError | str | None) -> LostConnectionError:
         self._drop()
         return LostConnectionError(f"lost the connection to {self.address}: {err or 'closed by the server'}")
 
@@ -187,7 +191,7 @@ class BulkConnection:
 
 def parse_page(raw: bytes | bytearray) -> list[Any]:
     """A page that `receive_page` gave, as the entries that it holds."""
-    reader = new_reader()
+    reader = hiredis.Reader()
     reader.feed(bytes(raw))
     entries: list[Any] = reader.gets()
     return entries

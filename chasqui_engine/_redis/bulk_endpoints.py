@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 from redis import ConnectionPool
@@ -13,13 +13,11 @@ from redis.exceptions import RedisError as ClientError
 from redis.retry import Retry
 from redis.sentinel import Sentinel
 
+from chasqui_engine._redis import embedded
+from chasqui_engine._redis.bulk_failover import SentinelListener
 from chasqui_engine._redis.server import unintroduced
 from chasqui_engine._redis.urls import SCHEMES, Place, resolve_url, scheme_of, split_url
 from chasqui_engine.errors import ConfigError
-from chasqui_engine.posix import need_posix
-
-if TYPE_CHECKING:
-    from chasqui_engine._redis.embedded import EmbeddedServer
 
 _CONNECT_TIMEOUT_S = 5.0
 
@@ -32,6 +30,9 @@ class BlockingEndpoint(Protocol):
 
     def open(self, client_name: str) -> Any:
         """A connection of the client's that has shaken hands."""
+
+    def has_moved(self) -> bool:
+        """Whether the server of the last connection is about to be replaced, or has been; never waits."""
 
     def close(self) -> None:
         """Gives back what the endpoint holds."""
@@ -53,6 +54,9 @@ class _Server:
 
     def open(self, client_name: str) -> Any:
         return self._open({"client_name": client_name})
+
+    def has_moved(self) -> bool:
+        return False
 
     def open_at(self, client_name: str, place: Place) -> Any:
         """A connection to the same kind of server at another place."""
@@ -81,7 +85,7 @@ def _defaults(url: str) -> dict[str, Any]:
 
 
 class _SentinelMaster:
-    """The master that the sentinels name; asked again at every connect."""
+    """The master that the sentinels name; asked again at every connect, and left as soon as they replace it."""
 
     def __init__(self, url: str) -> None:
         parts = split_url(url, 26379)
@@ -98,18 +102,28 @@ class _SentinelMaster:
             sentinel_kwargs={
                 "socket_timeout": _CONNECT_TIMEOUT_S,
                 "protocol": 2,
+                "retry": Retry(NoBackoff(), 0),
                 **({"ssl": True} if tls else {}),
                 **own,
             },
         )
         self._service = unquote(service)
+        self._listener = SentinelListener(self._sentinel.sentinels, self._service)
+        self._place: Place
         self.address = f"sentinel {self._service} at {_listed(parts.places)}"
 
     def open(self, client_name: str) -> Any:
-        host, port = self._sentinel.discover_master(self._service)
-        return self._server.open_at(client_name, Place(host, port))
+        self._listener.listen()
+        self._place = Place(*self._sentinel.discover_master(self._service))
+        if self.has_moved():
+            raise ClientConnectionError("the sentinels are replacing the master")
+        return self._server.open_at(client_name, self._place)
+
+    def has_moved(self) -> bool:
+        return self._listener.is_leaving(self._place)
 
     def close(self) -> None:
+        self._listener.close()
         for client in self._sentinel.sentinels:
             client.close()
 
@@ -126,6 +140,9 @@ class _ClusterSlot:
 
     def open(self, client_name: str) -> Any:
         return self._node.open_at(client_name, self._owner(client_name))
+
+    def has_moved(self) -> bool:
+        return False
 
     def close(self) -> None:
         """Holds nothing."""
@@ -156,26 +173,24 @@ class _Embedded:
     """A private server on a unix socket, started by whoever comes first."""
 
     def __init__(self, url: str) -> None:
-        need_posix("embedded://")
-        from chasqui_engine._redis import embedded
-
         self._address = embedded.parse_url(url)
         if self._address.directory is None:
             raise ConfigError(
                 "embedded:// without a folder is one process's own server; name one: embedded:///a/folder"
             )
-        self._held: EmbeddedServer | None = None
+        self._held: embedded.EmbeddedServer | None = None
         self.address = f"embedded server in {self._address.directory}"
 
     def open(self, client_name: str) -> Any:
-        from chasqui_engine._redis import embedded
-
         # Claimed anew at every connect: that brings back a server that has died.
         before = self._held
         self._held = embedded.acquire_blocking(self._address.directory, appendfsync=self._address.appendfsync)
         if before is not None:
             before.release()
         return _Server(f"unix://{quote(self._held.socket_path)}").open(client_name)
+
+    def has_moved(self) -> bool:
+        return False
 
     def close(self) -> None:
         held, self._held = self._held, None

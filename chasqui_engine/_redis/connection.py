@@ -17,7 +17,6 @@ from redis.exceptions import RedisError as ClientError
 
 from chasqui_engine._redis.capabilities import PROBE, Capabilities
 from chasqui_engine._redis.endpoints import Endpoint
-from chasqui_engine._redis.replies import ReplyError
 from chasqui_engine._redis.scripts import Script
 from chasqui_engine._redis.trouble import Trouble
 from chasqui_engine._redis.wire import LostError, Reply, SilentError, Wire, take_over
@@ -25,6 +24,8 @@ from chasqui_engine.clock import monotonic
 from chasqui_engine.errors import ChasquiError, RedisError, ShutdownError
 
 Argument = str | bytes | int | float
+
+ReplyError = hiredis.ReplyError
 
 REPLY_TIMEOUT_S = 10.0
 """A reply that does not come within this, while nothing moves on the connection, does not come."""
@@ -232,6 +233,7 @@ class Link:
         # Bounded by the endpoint, step by step: it may ask several sentinels, or start a server that reads its data.
         connection = await self._endpoint.open(self._client_name)
         wire = take_over(connection)
+        self._endpoint.opened(connection, wire)
         try:
             info, commands = await wire.exchange(b"".join(map(pack, PROBE)), len(PROBE), REPLY_TIMEOUT_S)
         except LostError as lost:
@@ -258,9 +260,15 @@ def _refusal(replies: list[Reply]) -> str | None:
     for reply in replies:
         if type(reply) is ReplyError:
             text = str(reply)
-            if text.startswith(_NOT_NOW):
+            if is_for_later(text):
                 return text
     return None
+
+
+def is_for_later(refusal: str) -> bool:
+    """Whether the server did not run the command, and may do so later or elsewhere."""
+    # Servers before 7.0 wrap the error of a script's command in words of their own.
+    return refusal.startswith(_NOT_NOW) or "READONLY You can't write" in refusal
 
 
 def _reason(err: BaseException) -> str:

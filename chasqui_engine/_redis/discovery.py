@@ -5,20 +5,27 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlencode
 
-from redis.asyncio.connection import AbstractConnection
+from redis.asyncio.connection import AbstractConnection, Connection
 from redis.crc import key_slot
 from redis.exceptions import ConnectionError as ClientConnectionError
 from redis.exceptions import RedisError as ClientError
 
+from chasqui_engine._redis import sentinel_watch
+from chasqui_engine._redis.sentinel_watch import SentinelWatch
 from chasqui_engine._redis.server import FetchCredentials, Server
 from chasqui_engine._redis.urls import Place, UrlParts, split_url
+from chasqui_engine._redis.wire import Wire
 from chasqui_engine.errors import ConfigError
+
+_NEWS_WITHIN_S = 1.0
+"""How long a connect waits for the end of a failover before it says that there is one."""
 
 
 class SentinelMaster:
-    """The master that the sentinels name; asked again at every connect."""
+    """The master that the sentinels name; asked again at every connect, and left as soon as they replace it."""
 
     def __init__(self, url: str, fetch: FetchCredentials | None) -> None:
+        self._url = url
         parts = split_url(url, 26379)
         service, _, db = parts.path.partition("/")
         if not service:
@@ -30,13 +37,29 @@ class SentinelMaster:
         self._sentinels = _sentinel_client(parts, query, own)
         self._places = list(parts.places)
         self._service = unquote(service)
+        self._watch: SentinelWatch | None = None
         self.address = f"sentinel {self._service} at {_listed(parts.places)}"
 
     async def open(self, client_name: str) -> AbstractConnection:
-        return await self._master.open_at(client_name, await self._find())
+        watch = self._watch
+        if watch is None:
+            self._watch = watch = sentinel_watch.join(self._url, self._sentinels, self._places, self._service)
+        place = await self._find()
+        if not watch.is_safe(place):
+            await watch.wait_for_news(_NEWS_WITHIN_S)
+            raise ClientConnectionError("the sentinels are replacing the master")
+        return await self._master.open_at(client_name, place)
+
+    def opened(self, connection: AbstractConnection, wire: Wire) -> None:
+        """Has the connection left when its master is replaced."""
+        if self._watch is not None and isinstance(connection, Connection):
+            self._watch.opened(wire, Place(connection.host, int(connection.port)))
 
     async def close(self) -> None:
-        """Holds nothing."""
+        """Listens to the sentinels no more."""
+        watch, self._watch = self._watch, None
+        if watch is not None:
+            await watch.leave()
 
     async def _find(self) -> Place:
         problems = []
@@ -82,6 +105,9 @@ class ClusterSlot:
 
     async def open(self, client_name: str) -> AbstractConnection:
         return await self._node.open_at(client_name, await self._find())
+
+    def opened(self, connection: AbstractConnection, wire: Wire) -> None:
+        """Nothing to do: a node that loses the slot says so itself, and takes no writes meanwhile."""
 
     async def close(self) -> None:
         """Holds nothing."""

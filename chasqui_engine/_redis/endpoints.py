@@ -7,19 +7,17 @@ from there.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 from urllib.parse import quote
 
 from redis.asyncio.connection import AbstractConnection
 
+from chasqui_engine._redis import embedded
 from chasqui_engine._redis.discovery import ClusterSlot, SentinelMaster
 from chasqui_engine._redis.server import FetchCredentials, Server
 from chasqui_engine._redis.urls import SCHEMES, resolve_url, scheme_of
+from chasqui_engine._redis.wire import Wire
 from chasqui_engine.errors import ConfigError
-from chasqui_engine.posix import need_posix
-
-if TYPE_CHECKING:
-    from chasqui_engine._redis.embedded import EmbeddedServer
 
 __all__ = ["Endpoint", "FetchCredentials", "endpoint_for"]
 
@@ -33,6 +31,9 @@ class Endpoint(Protocol):
     async def open(self, client_name: str) -> AbstractConnection:
         """A connection that has shaken hands."""
 
+    def opened(self, connection: AbstractConnection, wire: Wire) -> None:
+        """Says what became of a connection; the endpoint retires the wire when its server is about to be replaced."""
+
     async def close(self) -> None:
         """Gives back what the endpoint holds."""
 
@@ -41,17 +42,12 @@ class _Embedded:
     """A private server on a unix socket, started by whoever comes first."""
 
     def __init__(self, url: str) -> None:
-        need_posix("embedded://")
-        from chasqui_engine._redis import embedded
-
         self._address = embedded.parse_url(url)
-        self._held: EmbeddedServer | None = None
+        self._held: embedded.EmbeddedServer | None = None
         self._opening = asyncio.Lock()
         self.address = f"embedded server in {self._address.directory or 'a temporary folder'}"
 
     async def open(self, client_name: str) -> AbstractConnection:
-        from chasqui_engine._redis import embedded
-
         async with self._opening:
             # Claimed anew at every connect: that brings back a server that has died.
             before = self._held
@@ -59,6 +55,9 @@ class _Embedded:
             if before is not None:
                 before.release()
             return await Server(f"unix://{quote(self._held.socket_path)}").open(client_name)
+
+    def opened(self, connection: AbstractConnection, wire: Wire) -> None:
+        """Nothing to do."""
 
     async def close(self) -> None:
         held, self._held = self._held, None

@@ -16,6 +16,7 @@ from redis.exceptions import ConnectionError as ClientConnectionError
 from redis.exceptions import RedisError as ClientError
 
 from chasqui_engine._redis.urls import ENCODE_HINT, Place, UrlParts, scheme_of, split_url
+from chasqui_engine._redis.wire import Wire
 from chasqui_engine.errors import ConfigError
 
 _Connection = TypeVar("_Connection")
@@ -53,6 +54,9 @@ class Server:
         if "path" in self._options:
             return await self._open(client_name, self.address)
         return await self.open_at(client_name, Place(self._options["host"], self._options["port"]))
+
+    def opened(self, connection: AbstractConnection, wire: Wire) -> None:
+        """Nothing to do."""
 
     async def open_at(self, client_name: str, place: Place) -> AbstractConnection:
         """A connection to the same kind of server at another place."""

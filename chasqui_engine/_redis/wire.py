@@ -11,9 +11,6 @@ from typing import Any
 
 import hiredis
 
-from chasqui_engine._redis.replies import new_reader
-from chasqui_engine.posix import at_fork
-
 Reply = Any
 
 _SIGN_OF_LIFE_S = 2.0
@@ -46,7 +43,7 @@ class Wire(asyncio.Protocol):
         # Kept, because a writer closes its transport when it is collected.
         self._writer = writer
         self._transport = transport = writer.transport
-        self._reader = new_reader()
+        self._reader = hiredis.Reader()
         self._waiting: deque[_Batch] = deque()
         self._unsent: list[bytes] = []
         self._watch: asyncio.TimerHandle | None = None
@@ -143,6 +140,14 @@ class Wire(asyncio.Protocol):
         self._transport.abort()
         self._fail(LostError(why))
 
+    def retire(self, why: str, within_s: float) -> None:
+        """Takes no more commands; those on their way may still be answered, for a moment."""
+        if not self.alive:
+            return
+        self._flush()
+        self.alive = False
+        self._loop.call_later(within_s if self._waiting else 0, self.abort, why)
+
     def leave_to_parent(self, nowhere: int) -> None:
         """In a forked child: gives its copy of the socket up, without a word to the server."""
         number = self._transport.get_extra_info("socket").fileno()
@@ -171,7 +176,7 @@ def _leave_all_to_parent() -> None:
     os.close(nowhere)
 
 
-at_fork(after_in_child=_leave_all_to_parent)
+os.register_at_fork(after_in_child=_leave_all_to_parent)
 
 
 def take_over(connection: Any) -> Wire:

@@ -99,6 +99,15 @@ def _persistence(facts: ServerFacts) -> Iterator[Finding]:
 def _role(facts: ServerFacts) -> Iterator[Finding]:
     if facts.info.get("role") == "slave":
         yield Finding(FAIL, "role", "this is a replica: it takes no jobs", "point --url at its master")
+        return
+    replicas, wanted = _number(facts, "connected_slaves"), facts.settings.get("min-replicas-to-write")
+    if not replicas:
+        return
+    if wanted == "0":
+        found = f"{replicas} connected, and jobs are accepted without them: a failover may lose some"
+        yield Finding(WARN, "replicas", found, "CONFIG SET min-replicas-to-write 1, on the replicas as well")
+    else:
+        yield Finding(OK, "replicas", f"{replicas} connected; min-replicas-to-write {wanted or 'is not told'}")
 
 
 def _skew(skew_ms: int) -> Finding:

@@ -18,10 +18,7 @@ PROVIDER = "chasqui_provider"
 # The engine's modules by layer. `x.*` is a package with all that is in it.
 LAYERS: tuple[tuple[str, ...], ...] = (
     # 0: values, pure
-    (
-        *("errors", "clock", "ids", "job", "config", "backoff", "repeat", "cron", "names", "sink", "times"),
-        *("identity", "posix"),
-    ),
+    ("errors", "clock", "ids", "job", "config", "backoff", "repeat", "cron", "names", "sink", "times", "identity"),
     # 1: the wire
     ("codec", "_redis.*"),
     # 2: services

@@ -9,7 +9,8 @@ import pytest
 import redis
 
 from chasqui_engine.cli.findings import FAIL, NOTE, OK, WARN, of_server
-from tests.servers import KINDS, REDIS_7, REDIS_8, VALKEY, ServerProcess
+from tests.integration.connections.sentinels import wait_until
+from tests.servers import REDIS_7, REDIS_8, VALKEY, ServerProcess
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -139,7 +140,7 @@ def levels(findings: list[dict[str, str]]) -> dict[str, set[str]]:
     return found
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [VALKEY, REDIS_7, REDIS_8])
 def test_a_doctor_of_each_server(cli: Callable[..., Any], kind: str) -> None:
     with ServerProcess(kind, ("--appendonly", "yes", "--maxmemory", "200mb")) as server:
         said = cli("doctor", "--url", server.url, "--json")
@@ -190,6 +191,22 @@ def test_a_user_who_may_not(cli: Callable[..., Any]) -> None:
         said = cli("doctor", "--url", url, "--json")
         [acl] = [one for one in said.json["findings"] if one["what"] == "ACL"]
         assert (said.code, acl["level"]) == (0, NOTE)
+
+
+def test_a_doctor_asks_that_replicas_are_needed_for_a_write(cli: Callable[..., Any]) -> None:
+    def replicas() -> dict[str, str]:
+        said = cli("doctor", "--url", master.url, "--json")
+        [found] = [one for one in said.json["findings"] if one["what"] == "replicas"]
+        return dict(found)
+
+    with ServerProcess(VALKEY) as master, redis.Redis.from_url(master.url) as raw:
+        raw.config_set("repl-diskless-sync-delay", 0)
+        with ServerProcess(VALKEY, ("--replicaof", "127.0.0.1", str(master.port))):
+            wait_until(lambda: raw.info("replication")["connected_slaves"] == 1, "the replica")
+            assert replicas()["level"] == WARN
+            assert "min-replicas-to-write 1" in replicas()["advice"]
+            raw.config_set("min-replicas-to-write", 1)
+            assert replicas()["level"] == OK
 
 
 def test_a_clock_that_is_wrong() -> None:

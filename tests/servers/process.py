@@ -59,13 +59,12 @@ class ServerProcess:
         kind: str = VALKEY,
         extra_args: Sequence[str] = (),
         *,
-        port: int = 0,
         unix_socket: bool = False,
         tls: TlsFiles | None = None,
     ) -> None:
         self.kind = kind
         self.folder = Path(tempfile.mkdtemp(prefix="chasqui-test-"))
-        self.port = port
+        self.port = 0
         self._binary = find(kind)
         self._extra_args = list(extra_args)
         self._unix_socket = unix_socket

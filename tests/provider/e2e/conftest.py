@@ -13,17 +13,7 @@ from tests.provider.e2e.real_airflow import ORDERS, RealAirflow, copy_dags
 from tests.provider.integration.test_docs import SNIPPETS
 
 DAGS = Path(__file__).parent / "dags"
-DAG_IDS = (
-    "woken",
-    "deaths",
-    "ticks",
-    "waits",
-    "meanwhile",
-    "to_be_killed",
-    "from_triggerer",
-    "send_and_wait",
-    "cleared",
-)
+DAG_IDS = ("woken", "deaths", "ticks", "waits", "meanwhile", "to_be_killed", "from_triggerer", "send_and_wait")
 
 
 def documented_dag(dag_id: str) -> str:
