@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 # What the environment is made of.
-EXTRAS := embedded,prometheus,otel,cli,dashboard,airflow,spark
+EXTRAS := embedded,prometheus,otel,cli,dashboard,airflow,spark,jdk
 
 # Arguments handed on to pytest:  make test ARGS='-k embedded -x'
 ARGS ?=
@@ -41,7 +41,7 @@ check: $(STAMP) ## Lint, format, types, layers
 	$(BIN)/pytest -q tests/architecture
 
 # A server that cannot be had does not stop the run here: the tests' summary names it (and in CI fails for it).
-servers: ## Get the Redis servers that the tests run on
+servers: $(STAMP) ## Get the Redis servers that the tests run on
 	tests/servers/fetch
 
 # Airflow's own database, which is SQLite otherwise.

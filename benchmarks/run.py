@@ -21,9 +21,9 @@ from benchmarks.resp import Server
 from benchmarks.results import Measured, Results, path_of, this_machine
 from benchmarks.scenarios import SCENARIOS
 from benchmarks.scenarios.scenario import RATE, Scenario
-from tests.servers import REDIS_7, REDIS_8, VALKEY, ServerProcess, Unavailable, find
+from tests.servers import REDIS_6, REDIS_7, REDIS_8, VALKEY, ServerProcess, Unavailable, find
 
-SERVERS = {"redis8.6": REDIS_8, "redis7": REDIS_7, "valkey": VALKEY}
+SERVERS = {"redis8.6": REDIS_8, "redis7": REDIS_7, "redis6.2": REDIS_6, "valkey": VALKEY}
 _ROOT = Path(__file__).parent.parent
 _TIMEOUT_S = 600
 _QUICK_SHARE = 0.1

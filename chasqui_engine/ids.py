@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Iterator
 
 from chasqui_engine.clock import now_ms
+from chasqui_engine.posix import at_fork
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _PAIRS = [a + b for a in _ALPHABET for b in _ALPHABET]  # ten bits at a time
@@ -68,7 +69,7 @@ class UlidMint:
 
 
 _mint = UlidMint()
-os.register_at_fork(after_in_child=_mint.renew)
+at_fork(after_in_child=_mint.renew)
 mint_id = _mint.mint
 mint_ids = _mint.mint_many
 

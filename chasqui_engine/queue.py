@@ -73,6 +73,7 @@ class Queue:
         self._producers: dict[asyncio.AbstractEventLoop, asyncio.Task[Producer]] = {}
         self._plain: dict[str, AddOptions] = {}
         self._closed = False
+        self._added = 0
 
     @property
     def name(self) -> str:
@@ -83,6 +84,12 @@ class Queue:
     def is_closed(self) -> bool:
         """Whether `close` was called."""
         return self._closed
+
+    @property
+    def added(self) -> int:
+        """Jobs that this queue has written so far; those whose id was taken are not among them."""
+        opened = [opening for opening in self._producers.values() if opening.done() and not opening.cancelled()]
+        return self._added + sum(opening.result().added for opening in opened if opening.exception() is None)
 
     async def add(
         self,
@@ -278,6 +285,7 @@ class Queue:
             producer = await opening
         except ChasquiError:
             return  # whoever wanted it was told
+        self._added += producer.added
         await producer.close()
 
     async def __aenter__(self) -> Self:

@@ -44,6 +44,11 @@ class SyncQueue:
         """Whether `close` was called."""
         return self._closed
 
+    @property
+    def added(self) -> int:
+        """`Queue.added`."""
+        return self._queue.added
+
     def add(self, name: str, data: Any, **options: Any) -> Job:
         """`Queue.add`."""
         return self._run(self._queue.add(name, data, **options))

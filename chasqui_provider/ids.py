@@ -1,4 +1,4 @@
-"""Ids that a task gives its jobs: the same ones however often it is retried or cleared."""
+"""Ids that a task gives its jobs: the same ones however often it is retried, others when it is cleared."""
 
 from __future__ import annotations
 
@@ -10,9 +10,19 @@ _MAX_BYTES = 512
 
 
 def task_job_id(context: Any, item: int | None = None) -> str:
-    """The id of a task's job, from dag, run, task, map index and the item's place."""
+    """The id of a task's job, from dag, run, task, map index, the tries before its last clear, and the item's place."""
     ti = context["ti"]
     stem = f"airflow:{ti.dag_id}:{ti.run_id}:{ti.task_id}:{getattr(ti, 'map_index', -1)}"
     if len(stem.encode()) > _MAX_BYTES:
         stem = f"airflow:{hashlib.sha256(stem.encode()).hexdigest()}"
+    if cleared_after := _tries_before_clear(ti):
+        stem = f"{stem}:clear-{cleared_after}"
     return stem if item is None else f"{stem}:{item}"
+
+
+def _tries_before_clear(ti: Any) -> int:
+    """How many tries there were when the task was last cleared; 0 if it never was.
+
+    A clear gives the task as many tries more as it has retries, and that sets `max_tries`.
+    """
+    return int(ti.max_tries) - int(ti.task.retries or 0)

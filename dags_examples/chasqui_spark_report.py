@@ -8,11 +8,13 @@ from typing import Any
 
 from airflow.sdk import DAG, Param, task
 
+from chasqui_engine.spark.java import use_java
 from chasqui_provider.hooks.chasqui import ChasquiHook
 from chasqui_provider.operators.chasqui import ChasquiEnqueueOperator
 
-# Spark is started before the task's function runs, and must find this environment's Python.
+# Spark is started before the task's function runs, and must find this environment's Python, and a Java.
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+use_java()
 ON_THIS_MACHINE = {
     "spark.master": "local[*]",
     "spark.driver.bindAddress": "127.0.0.1",

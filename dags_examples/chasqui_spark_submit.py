@@ -15,9 +15,11 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import DAG, Param
 from airflow.sdk.log import mask_secret
 
+from chasqui_engine.spark.java import use_java
 from chasqui_provider.hooks.chasqui import ChasquiHook
 
 BIN = str(Path(sys.executable).parent)
+use_java()  # spark-submit inherits where it is
 
 
 def queue_url() -> str:

@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 from tests import servers
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Generator
 
 # How long an example takes says more about the machine than about the code.
 hypothesis.settings.register_profile("chasqui", deadline=None)
@@ -43,13 +43,13 @@ def redis_url(server_kind: str) -> str:
 @pytest.fixture(scope="session")
 def valkey_url() -> str:
     """The one server for tests that need not run on all."""
-    return _url_or_skip(servers.VALKEY)
+    return _servers.url(servers.VALKEY)
 
 
 @pytest.fixture(scope="session")
 def redis86_url() -> str:
     """Redis 8.6, for what only it can do."""
-    return _url_or_skip(servers.REDIS_8)
+    return _servers.url(servers.REDIS_8)
 
 
 @pytest.fixture
@@ -64,9 +64,21 @@ async def raw(redis_url: str) -> AsyncIterator[Redis]:
         yield client
 
 
-def _url_or_skip(kind: str) -> str:
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup() -> Generator[None, object, object]:
+    """A fixture that asks for a server which cannot be had skips its test."""
+    return (yield from _skipping_without_server())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None, object, object]:
+    """So does a test that starts one itself."""
+    return (yield from _skipping_without_server())
+
+
+def _skipping_without_server() -> Generator[None, object, object]:
     try:
-        return _servers.url(kind)
+        return (yield)
     except servers.Unavailable as reason:
         pytest.skip(str(reason))
 
@@ -93,8 +105,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
             _servers.url(kind)
     for kind, version in _servers.running().items():
         terminalreporter.line(f"{kind}: {version}")
-    for kind, reason in _servers.missing.items():
-        terminalreporter.line(f"{kind}: NOT TESTED, cannot be had: {reason}", red=True)
+    for reason in _servers.missing.values():
+        terminalreporter.line(f"NOT TESTED: {reason}", red=True)
     if _missing_in_ci(config):
         terminalreporter.line("in CI a missing server fails the run", red=True)
 

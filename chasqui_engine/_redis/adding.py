@@ -16,8 +16,8 @@ _SCHEDULE = scripts.load("schedule")
 _CANCEL = scripts.load("cancel")
 _CANCEL_SCAN = scripts.load("cancel_scan")
 _DUE = scripts.load("due")
-_PROMOTE = scripts.load("promote", on_full_server=True)
-_PROMOTE_ONE = scripts.load("promote_one", on_full_server=True)
+_PROMOTE = scripts.load("promote", on_full_server="zset")
+_PROMOTE_ONE = scripts.load("promote_one", on_full_server="zset")
 
 _IDS_PER_CALL = 500
 _SCAN_PAGE = 1000

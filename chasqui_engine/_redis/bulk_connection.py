@@ -11,12 +11,12 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Self, TypeVar
 
-import hiredis
 from redis.exceptions import RedisError as ClientError
 
 from chasqui_engine._redis.bulk_endpoints import BlockingEndpoint, blocking_endpoint_for
 from chasqui_engine._redis.capabilities import PROBE, Capabilities
-from chasqui_engine._redis.connection import Argument, CommandError, ReplyError, is_for_later, pack
+from chasqui_engine._redis.connection import Argument, CommandError, is_for_later, pack
+from chasqui_engine._redis.replies import ReplyError, new_reader
 from chasqui_engine._redis.scripts import Script
 from chasqui_engine._redis.wire import Reply
 from chasqui_engine.clock import monotonic
@@ -48,7 +48,7 @@ class BulkConnection:
         self._client_name = client_name.replace(" ", "_")
         self._client: Any = None
         self._socket: socket.socket | None = None
-        self._replies = hiredis.Reader()
+        self._replies = new_reader()
         self._end_mark = b""
         self._was_connected = False
         self.capabilities: Capabilities
@@ -172,7 +172,7 @@ class BulkConnection:
         wire: socket.socket = self._client._sock
         self._socket = wire
         wire.settimeout(REPLY_TIMEOUT_S)
-        self._replies = hiredis.Reader()
+        self._replies = new_reader()
         self.capabilities = Capabilities.read(*self.call_many(PROBE))
         self.capabilities.check(self.address)
         self.call_many(self.capabilities.introduction())  # refused, it changes nothing
@@ -191,7 +191,7 @@ class BulkConnection:
 
 def parse_page(raw: bytes | bytearray) -> list[Any]:
     """A page that `receive_page` gave, as the entries that it holds."""
-    reader = hiredis.Reader()
+    reader = new_reader()
     reader.feed(bytes(raw))
     entries: list[Any] = reader.gets()
     return entries

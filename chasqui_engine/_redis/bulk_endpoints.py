@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 from redis import ConnectionPool
@@ -13,11 +13,14 @@ from redis.exceptions import RedisError as ClientError
 from redis.retry import Retry
 from redis.sentinel import Sentinel
 
-from chasqui_engine._redis import embedded
 from chasqui_engine._redis.bulk_failover import SentinelListener
 from chasqui_engine._redis.server import unintroduced
 from chasqui_engine._redis.urls import SCHEMES, Place, resolve_url, scheme_of, split_url
 from chasqui_engine.errors import ConfigError
+from chasqui_engine.posix import need_posix
+
+if TYPE_CHECKING:
+    from chasqui_engine._redis.embedded import EmbeddedServer
 
 _CONNECT_TIMEOUT_S = 5.0
 
@@ -173,15 +176,20 @@ class _Embedded:
     """A private server on a unix socket, started by whoever comes first."""
 
     def __init__(self, url: str) -> None:
+        need_posix("embedded://")
+        from chasqui_engine._redis import embedded
+
         self._address = embedded.parse_url(url)
         if self._address.directory is None:
             raise ConfigError(
                 "embedded:// without a folder is one process's own server; name one: embedded:///a/folder"
             )
-        self._held: embedded.EmbeddedServer | None = None
+        self._held: EmbeddedServer | None = None
         self.address = f"embedded server in {self._address.directory}"
 
     def open(self, client_name: str) -> Any:
+        from chasqui_engine._redis import embedded
+
         # Claimed anew at every connect: that brings back a server that has died.
         before = self._held
         self._held = embedded.acquire_blocking(self._address.directory, appendfsync=self._address.appendfsync)

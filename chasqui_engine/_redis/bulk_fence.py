@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from chasqui_engine._redis.bulk_connection import BulkConnection
-from chasqui_engine._redis.connection import Argument, CommandError, ReplyError
+from chasqui_engine._redis.connection import Argument, CommandError
 from chasqui_engine._redis.keys import QueueKeys
+from chasqui_engine._redis.replies import ReplyError
 
 _RUN, _SIZE, _PARTITIONS = "run", "size", "partitions"
 _PAGE = 50

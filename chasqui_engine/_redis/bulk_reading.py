@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from chasqui_engine._redis.bulk_connection import BulkConnection
-from chasqui_engine._redis.connection import CommandError, ReplyError
+from chasqui_engine._redis.connection import CommandError
 from chasqui_engine._redis.keys import QueueKeys
+from chasqui_engine._redis.replies import ReplyError
 from chasqui_engine._redis.wire import Reply
 
 _TRIES = 5

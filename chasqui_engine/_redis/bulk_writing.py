@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from chasqui_engine._redis import scripts
 from chasqui_engine._redis.bulk_connection import BulkConnection, LostConnectionError
 from chasqui_engine._redis.bulk_fence import fence_key, ids_key
-from chasqui_engine._redis.connection import Argument, CommandError, ReplyError, pack
+from chasqui_engine._redis.connection import Argument, CommandError, pack
 from chasqui_engine._redis.keys import QueueKeys
+from chasqui_engine._redis.replies import ReplyError
 from chasqui_engine._redis.scripts import Script
 
 Command = tuple[Argument, ...]

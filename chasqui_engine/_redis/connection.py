@@ -17,6 +17,7 @@ from redis.exceptions import RedisError as ClientError
 
 from chasqui_engine._redis.capabilities import PROBE, Capabilities
 from chasqui_engine._redis.endpoints import Endpoint
+from chasqui_engine._redis.replies import ReplyError
 from chasqui_engine._redis.scripts import Script
 from chasqui_engine._redis.trouble import Trouble
 from chasqui_engine._redis.wire import LostError, Reply, SilentError, Wire, take_over
@@ -24,8 +25,6 @@ from chasqui_engine.clock import monotonic
 from chasqui_engine.errors import ChasquiError, RedisError, ShutdownError
 
 Argument = str | bytes | int | float
-
-ReplyError = hiredis.ReplyError
 
 REPLY_TIMEOUT_S = 10.0
 """A reply that does not come within this, while nothing moves on the connection, does not come."""
@@ -267,8 +266,7 @@ def _refusal(replies: list[Reply]) -> str | None:
 
 def is_for_later(refusal: str) -> bool:
     """Whether the server did not run the command, and may do so later or elsewhere."""
-    # Servers before 7.0 wrap the error of a script's command in words of their own.
-    return refusal.startswith(_NOT_NOW) or "READONLY You can't write" in refusal
+    return refusal.startswith(_NOT_NOW)
 
 
 def _reason(err: BaseException) -> str:

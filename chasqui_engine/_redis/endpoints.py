@@ -7,17 +7,20 @@ from there.
 from __future__ import annotations
 
 import asyncio
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import quote
 
 from redis.asyncio.connection import AbstractConnection
 
-from chasqui_engine._redis import embedded
 from chasqui_engine._redis.discovery import ClusterSlot, SentinelMaster
 from chasqui_engine._redis.server import FetchCredentials, Server
 from chasqui_engine._redis.urls import SCHEMES, resolve_url, scheme_of
 from chasqui_engine._redis.wire import Wire
 from chasqui_engine.errors import ConfigError
+from chasqui_engine.posix import need_posix
+
+if TYPE_CHECKING:
+    from chasqui_engine._redis.embedded import EmbeddedServer
 
 __all__ = ["Endpoint", "FetchCredentials", "endpoint_for"]
 
@@ -42,12 +45,17 @@ class _Embedded:
     """A private server on a unix socket, started by whoever comes first."""
 
     def __init__(self, url: str) -> None:
+        need_posix("embedded://")
+        from chasqui_engine._redis import embedded
+
         self._address = embedded.parse_url(url)
-        self._held: embedded.EmbeddedServer | None = None
+        self._held: EmbeddedServer | None = None
         self._opening = asyncio.Lock()
         self.address = f"embedded server in {self._address.directory or 'a temporary folder'}"
 
     async def open(self, client_name: str) -> AbstractConnection:
+        from chasqui_engine._redis import embedded
+
         async with self._opening:
             # Claimed anew at every connect: that brings back a server that has died.
             before = self._held

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from chasqui_engine._redis import scripts
-from chasqui_engine._redis.connection import CommandError, Link, ReplyError
+from chasqui_engine._redis.connection import CommandError, Link
 from chasqui_engine._redis.keys import QueueKeys
+from chasqui_engine._redis.replies import ReplyError
 from chasqui_engine._redis.taking import Membership
 from chasqui_engine.codec import encode_payload
 from chasqui_engine.times import stored_ms

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from chasqui_engine._redis.connection import CommandError, Link, ReplyError
+from chasqui_engine._redis.connection import CommandError, Link
 from chasqui_engine._redis.inspecting import Entry
 from chasqui_engine._redis.keys import QueueKeys
+from chasqui_engine._redis.replies import ReplyError
 
 
 class Pending(NamedTuple):

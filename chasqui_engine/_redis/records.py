@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from chasqui_engine._redis import scripts
-from chasqui_engine._redis.connection import LATE_S, Argument, CommandError, Link, ReplyError
+from chasqui_engine._redis.connection import LATE_S, Argument, CommandError, Link
 from chasqui_engine._redis.keys import QueueKeys
+from chasqui_engine._redis.replies import ReplyError
 from chasqui_engine.job import DlqEntry
 
 _REPLAY = scripts.load("replay")
-_LEASE = scripts.load("lease", on_full_server=True)
-_RELEASE = scripts.load("release", on_full_server=True)
+_LEASE = scripts.load("lease", on_full_server="lock")
+_RELEASE = scripts.load("release", on_full_server="lock")
 
 _PAGE = 500
 

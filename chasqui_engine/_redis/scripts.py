@@ -7,17 +7,30 @@ from functools import cache
 from importlib.resources import files
 
 _PRELUDE_MARK = "-- uses: "
+# A write to the first key that changes nothing and asks for no memory.
+_HARMLESS_WRITES = {
+    "stream": "redis.pcall('XDEL', KEYS[1], '0-0')",
+    "zset": "redis.pcall('ZREM', KEYS[1], '')",
+    "lock": "if redis.call('EXISTS', KEYS[1]) == 0 then redis.call('PEXPIRE', KEYS[1], 1) end",
+}
 
 
 class Script:
-    """One script. Where it may run on a full server, it says so to servers that want to be told."""
+    """One script.
+
+    Where it may run on a full server (`on_full_server` says what its first key is), it says so to servers that take
+    flags. Redis before 7.0 takes none, but refuses a script only its first write: so that one asks for no memory.
+    """
 
     __slots__ = ("_flagged", "_plain", "name")
 
-    def __init__(self, name: str, source: str, *, on_full_server: bool) -> None:
+    def __init__(self, name: str, source: str, *, on_full_server: str) -> None:
         self.name = name
-        self._plain = (source, _sha(source))
-        flagged = f"#!lua flags=allow-oom\n{source}" if on_full_server else source
+        plain = flagged = source
+        if on_full_server:
+            plain = f"{_HARMLESS_WRITES[on_full_server]}\n{source}"
+            flagged = f"#!lua flags=allow-oom\n{source}"
+        self._plain = (plain, _sha(plain))
         self._flagged = (flagged, _sha(flagged))
 
     def source(self, script_flags: bool) -> str:
@@ -34,7 +47,7 @@ def _sha(source: str) -> str:
 
 
 @cache
-def load(name: str, *, on_full_server: bool = False) -> Script:
+def load(name: str, *, on_full_server: str = "") -> Script:
     """The script in `lua/<name>.lua`, with the files put before it that its `-- uses:` line names."""
     source = _read(name)
     first = source.partition("\n")[0]

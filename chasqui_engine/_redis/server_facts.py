@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from chasqui_engine._redis.capabilities import read_info
-from chasqui_engine._redis.connection import Link, ReplyError
+from chasqui_engine._redis.connection import Link
 from chasqui_engine._redis.keys import QueueKeys
+from chasqui_engine._redis.replies import ReplyError
 
 _SETTINGS = ("maxmemory", "maxmemory-policy", "appendonly", "appendfsync", "save", "min-replicas-to-write")
 

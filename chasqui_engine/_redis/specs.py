@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from chasqui_engine._redis import scripts
-from chasqui_engine._redis.connection import Argument, CommandError, Link, ReplyError
+from chasqui_engine._redis.connection import Argument, CommandError, Link
 from chasqui_engine._redis.keys import QueueKeys
+from chasqui_engine._redis.replies import ReplyError
 from chasqui_engine.names import MAX_SPEC_BYTES
 
 _UPSERT = scripts.load("upsert")
 _REMOVE = scripts.load("remove_spec")
 _READ = scripts.load("read_specs")
-_FIRE = scripts.load("fire", on_full_server=True)
+_FIRE = scripts.load("fire", on_full_server="zset")
 
 _PAGE = 500
 _PAGE_BYTES = 16 * 1024 * 1024

@@ -7,20 +7,21 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from chasqui_engine._redis import scripts
-from chasqui_engine._redis.connection import LATE_S, Argument, CommandError, Link, ReplyError
+from chasqui_engine._redis.connection import LATE_S, Argument, CommandError, Link
 from chasqui_engine._redis.keys import QueueKeys
+from chasqui_engine._redis.replies import ReplyError
 
-_JOIN = scripts.load("join", on_full_server=True)
-_ACTIVE = scripts.load("active", on_full_server=True)
-_PROGRESS = scripts.load("progress", on_full_server=True)
-_ACK = scripts.load("ack", on_full_server=True)
-_RETRY = scripts.load("retry", on_full_server=True)
-_BURY = scripts.load("bury", on_full_server=True)
-_HAND_BACK = scripts.load("hand_back", on_full_server=True)
-_LEAVE = scripts.load("leave", on_full_server=True)
-_HEARTBEAT = scripts.load("heartbeat", on_full_server=True)
-_RECOUNT = scripts.load("recount", on_full_server=True)
-_ORPHANS = scripts.load("orphans", on_full_server=True)
+_JOIN = scripts.load("join", on_full_server="stream")
+_ACTIVE = scripts.load("active", on_full_server="stream")
+_PROGRESS = scripts.load("progress", on_full_server="stream")
+_ACK = scripts.load("ack", on_full_server="stream")
+_RETRY = scripts.load("retry", on_full_server="stream")
+_BURY = scripts.load("bury", on_full_server="stream")
+_HAND_BACK = scripts.load("hand_back", on_full_server="stream")
+_LEAVE = scripts.load("leave", on_full_server="stream")
+_HEARTBEAT = scripts.load("heartbeat", on_full_server="stream")
+_RECOUNT = scripts.load("recount", on_full_server="stream")
+_ORPHANS = scripts.load("orphans", on_full_server="stream")
 
 _PAGE = 500
 

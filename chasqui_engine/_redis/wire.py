@@ -11,6 +11,9 @@ from typing import Any
 
 import hiredis
 
+from chasqui_engine._redis.replies import new_reader
+from chasqui_engine.posix import at_fork
+
 Reply = Any
 
 _SIGN_OF_LIFE_S = 2.0
@@ -43,7 +46,7 @@ class Wire(asyncio.Protocol):
         # Kept, because a writer closes its transport when it is collected.
         self._writer = writer
         self._transport = transport = writer.transport
-        self._reader = hiredis.Reader()
+        self._reader = new_reader()
         self._waiting: deque[_Batch] = deque()
         self._unsent: list[bytes] = []
         self._watch: asyncio.TimerHandle | None = None
@@ -176,7 +179,7 @@ def _leave_all_to_parent() -> None:
     os.close(nowhere)
 
 
-os.register_at_fork(after_in_child=_leave_all_to_parent)
+at_fork(after_in_child=_leave_all_to_parent)
 
 
 def take_over(connection: Any) -> Wire:

@@ -22,6 +22,7 @@ from chasqui_engine.consumer.reader import Reader
 from chasqui_engine.consumer.tasks import WorkerTasks
 from chasqui_engine.errors import ChasquiError
 from chasqui_engine.metrics.dispatch import guard
+from chasqui_engine.posix import need_posix
 from chasqui_engine.promoter import Promotion
 from chasqui_engine.scheduler import Scheduling
 from chasqui_engine.supervise import Stop, cancel_and_wait
@@ -48,6 +49,7 @@ class Consumer:
         *,
         credential_provider: FetchCredentials | None = None,
     ) -> None:
+        need_posix("a worker")
         self._url = redis_url
         self._config = config or ConsumerConfig()
         self._fetch = credential_provider

@@ -11,6 +11,8 @@ import asyncio
 import os
 import weakref
 
+from chasqui_engine.posix import at_fork
+
 _FORKED = 70
 """The exit code of such a child: the one for an error in a program."""
 
@@ -38,4 +40,4 @@ def _end_at_the_next_turn() -> None:
             ready.appendleft(asyncio.Handle(os._exit, (_FORKED,), loop))
 
 
-os.register_at_fork(after_in_child=_end_at_the_next_turn)
+at_fork(after_in_child=_end_at_the_next_turn)

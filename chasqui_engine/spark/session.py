@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
+
+from chasqui_engine.errors import ConfigError
+from chasqui_engine.spark.java import NO_JAVA, use_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,6 +34,8 @@ def session(
     """A session on this machine, unless told otherwise or started by spark-submit. `quick`: for small data."""
     from pyspark.sql import SparkSession
 
+    if "PYSPARK_GATEWAY_PORT" not in os.environ and not use_java():  # spark-submit has started one
+        raise ConfigError(NO_JAVA)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("chasqui-pipeline").config("spark.ui.showConsoleProgress", "false")
     if master is None and "SPARK_ENV_LOADED" not in os.environ:
@@ -51,8 +55,4 @@ def what_is_missing() -> str | None:
     """What keeps Spark from running here, with the way to mend it; None if nothing does."""
     if find_spec("pyspark") is None:
         return "PySpark is not installed: pip install 'chasqui[spark]'"
-    home = os.environ.get("JAVA_HOME")
-    java = os.path.join(home, "bin", "java") if home else shutil.which("java")
-    if java is None or not os.access(java, os.X_OK):
-        return "Spark needs Java 17: install a JDK, or set JAVA_HOME to one"
-    return None
+    return None if use_java() else NO_JAVA

@@ -9,7 +9,7 @@ from typing import Any
 from chasqui_engine import AddOptions, ConfigError, EncodeError, Job, JobRetryOverride, SyncQueue
 from chasqui_provider.callables import unrendered, value_of
 from chasqui_provider.ids import task_job_id
-from chasqui_provider.operators.enqueue import ChasquiOperator, add_options
+from chasqui_provider.operators.enqueue import ADDED, ChasquiOperator, add_options
 from chasqui_provider.values import as_backoff, as_int, as_items, as_text, from_json, is_left_out
 
 _JOB_FIELDS = frozenset({"payload", "name", "job_id", "delay", "run_at", "attempts", "backoff"})
@@ -18,7 +18,7 @@ Payloads = Iterable[Any] | Callable[..., Iterable[Any]] | Any
 
 
 class ChasquiBulkEnqueueOperator(ChasquiOperator):
-    """Puts many jobs on a queue; returns how many, and their ids only if asked.
+    """Puts many jobs on a queue; returns how many, how many of them it has added, and their ids only if asked.
 
     :param payloads: a list, an XCom, an iterator, or a function that returns one of those. It is called when the task
         runs, with what it takes of the task's context by name. What it yields is read a chunk at a time and never held
@@ -29,8 +29,8 @@ class ChasquiBulkEnqueueOperator(ChasquiOperator):
     :param attempts: runs of jobs that bring no number.
     :param backoff: pause between the runs of jobs that bring none.
     :param chunk_size: jobs that are read and written together.
-    :param fresh_ids: ask for new ids at every run; by default they are made of dag, run, task, map index and the
-        item's place, so that a task that failed halfway adds only what is missing.
+    :param fresh_ids: ask for new ids at every try; by default they are made of dag, run, task, map index, clears and
+        the item's place, so that a retry of a task that failed halfway adds only what is missing, and a clear adds all.
     :param return_ids: put the ids into the XCom.
     """
 
@@ -75,8 +75,15 @@ class ChasquiBulkEnqueueOperator(ChasquiOperator):
                 first, last = first or added[0].id, added[-1].id
                 if self.return_ids:
                     ids += [job.id for job in added]
-        self.log.info("%d jobs are on %s", count, queue.name)
-        summary = {"queue_name": queue.name, "count": count, "chunks": chunks, "first_id": first, "last_id": last}
+        self.log.info("%d jobs are on %s, %d of them added now", count, queue.name, queue.added)
+        summary = {
+            "queue_name": queue.name,
+            "count": count,
+            ADDED: queue.added,
+            "chunks": chunks,
+            "first_id": first,
+            "last_id": last,
+        }
         return {**summary, "ids": ids} if self.return_ids else summary
 
     def _jobs(self, items: Iterable[Any], context: Any) -> Iterator[dict[str, Any]]:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from airflow.providers.common.compat.sdk import conf
 from airflow.sdk import BaseOperator
 
-from chasqui_engine import ConfigError, JobState, ProducerConfig, SyncQueue
+from chasqui_engine import ConfigError, ProducerConfig
 from chasqui_provider.callables import unrendered, value_of
 from chasqui_provider.connection import DEFAULT_CONN_ID, Settings
 from chasqui_provider.deferral import resumable_at_s, wait_a_moment
@@ -21,6 +21,9 @@ from chasqui_provider.links import ChasquiQueueLink
 from chasqui_provider.results import OnDead, check_on_dead, values_of, wait_now
 from chasqui_provider.triggers.result import ChasquiJobResultTrigger
 from chasqui_provider.values import as_backoff, as_duration, as_int, as_text, as_time, from_json
+
+ADDED = "added"
+"""The key of the XCom that says `false` when a task has added no job, because the id was taken."""
 
 
 def add_options(source: Any) -> dict[str, Any]:
@@ -51,18 +54,6 @@ def _checked_timeout(value: timedelta | float | None) -> timedelta | None:
     return timeout
 
 
-def _living_id(queue: SyncQueue, job_id: str) -> str:
-    """The id for a task's job, when those before it may be dead: the first in a row of ids whose job is not.
-
-    A task that is run again after its job died wants the job to run again, and by its first id it cannot.
-    """
-    living, life = job_id, 1
-    while queue.get_job(living).state is JobState.DEAD:
-        life += 1
-        living = f"{job_id}:life-{life}"
-    return living
-
-
 class ChasquiOperator(BaseOperator):
     """What the operators of this package share."""
 
@@ -91,9 +82,9 @@ class ChasquiEnqueueOperator(ChasquiOperator):
     :param run_at: run it at this time.
     :param attempts: runs in all before the job is dead; the worker's number if left out.
     :param backoff: pause between them: milliseconds, or the fields of a `BackoffSpec`.
-    :param job_id: by default one made of dag, run, task and map index, so that a retry or a clear does not add the
-        job again, unless it is dead.
-    :param fresh_id: ask for a new id at every run instead.
+    :param job_id: by default one made of dag, run, task, map index and clears, so that a retry does not add the job
+        again, and a clear does. An id that is given is used as it is, after a clear too.
+    :param fresh_id: ask for a new id at every try instead.
     :param wait_for_result: wait until the job has ended.
     :param deferrable: wait without a worker slot, unless the job ends at once.
     :param result_timeout: how long to wait at most: a `timedelta` or seconds.
@@ -146,6 +137,7 @@ class ChasquiEnqueueOperator(ChasquiOperator):
         self.on_dead = check_on_dead(on_dead)
         self.cancel_on_kill = cancel_on_kill
         self._waiting_for: str | None = None
+        self._is_given = False
 
     def execute(self, context: Any) -> Any:
         """Adds the job, and waits for it if asked to."""
@@ -176,17 +168,22 @@ class ChasquiEnqueueOperator(ChasquiOperator):
     def _add(self, context: Any) -> str:
         options = add_options(self)
         job_name = as_text("job_name", self.job_name) or ""
+        job_id = as_text("job_id", self.job_id)
+        self._is_given = job_id is not None
+        if job_id is None and not self.fresh_id:
+            job_id = task_job_id(context)
         with self.hook.get_queue(self.queue_name) as queue:
-            job = queue.add(job_name, self.job_payload(context), job_id=self._new_id(queue, context), **options)
-        self.log.info("job %s is on %s", job.id, queue.name)
+            job = queue.add(job_name, self.job_payload(context), job_id=job_id, **options)
+        if queue.added:
+            self.log.info("job %s is on %s", job.id, queue.name)
+        else:
+            self._say_not_added(context, job.id, queue.name)
         return job.id
 
-    def _new_id(self, queue: SyncQueue, context: Any) -> str | None:
-        job_id = as_text("job_id", self.job_id)
-        if job_id is not None or self.fresh_id:
-            return job_id
-        job_id = task_job_id(context)
-        return _living_id(queue, job_id) if context["ti"].try_number > 1 else job_id
+    def _say_not_added(self, context: Any, job_id: str, queue_name: str) -> None:
+        self.log.warning("the id of job %s is taken on %s: nothing is added", job_id, queue_name)
+        if self.do_xcom_push:
+            context["ti"].xcom_push(key=ADDED, value=False)
 
     def _wait(self, settings: Settings, job_id: str, since_ms: int) -> list[Ending]:
         timeout_s = None if self.result_timeout is None else self.result_timeout.total_seconds()
@@ -215,6 +212,7 @@ class ChasquiEnqueueOperator(ChasquiOperator):
             chasqui_conn_id=self.chasqui_conn_id,
             on_dead=self.on_dead,
             cancel_on_kill=self.cancel_on_kill,
+            kept_for_next_try=self._is_given,
             since_ms=since_ms,
             not_before_s=resumable_at_s(self.result_timeout),
         )

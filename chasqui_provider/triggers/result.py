@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
+from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from chasqui_engine import ChasquiError
@@ -16,6 +17,8 @@ from chasqui_provider.values import as_ids
 from chasqui_provider.waiting import shared_waits
 
 _KILL_TIMEOUT_S = 5.0
+_ENDED = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"})
+"""States of a task that does not run again by itself."""
 
 
 def ids_to_wait_for(value: Any) -> list[str]:
@@ -30,6 +33,8 @@ class ChasquiJobResultTrigger(BaseTrigger):
     The event is `{"endings": [...]}`, or `{"error": text}` when the wait itself is impossible. All of these triggers
     in one triggerer that share connection and queue share two Redis connections.
 
+    :param cancel_on_kill: take jobs that are still delayed back when somebody ends or clears the task.
+    :param kept_for_next_try: the task waits for the same jobs when it runs again: a clear leaves them to it.
     :param not_before_s: when it may fire at the earliest, in seconds since the epoch: see `chasqui_provider.deferral`.
     """
 
@@ -40,6 +45,7 @@ class ChasquiJobResultTrigger(BaseTrigger):
         chasqui_conn_id: str = DEFAULT_CONN_ID,
         on_dead: OnDead = "fail",
         cancel_on_kill: bool = False,
+        kept_for_next_try: bool = False,
         since_ms: int = 0,
         not_before_s: float = 0.0,
     ) -> None:
@@ -49,6 +55,7 @@ class ChasquiJobResultTrigger(BaseTrigger):
         self.chasqui_conn_id = chasqui_conn_id
         self.on_dead = check_on_dead(on_dead)
         self.cancel_on_kill = cancel_on_kill
+        self.kept_for_next_try = kept_for_next_try
         self.since_ms = since_ms
         self.not_before_s = not_before_s
 
@@ -62,6 +69,7 @@ class ChasquiJobResultTrigger(BaseTrigger):
                 "chasqui_conn_id": self.chasqui_conn_id,
                 "on_dead": self.on_dead,
                 "cancel_on_kill": self.cancel_on_kill,
+                "kept_for_next_try": self.kept_for_next_try,
                 "since_ms": self.since_ms,
                 "not_before_s": self.not_before_s,
             },
@@ -85,9 +93,23 @@ class ChasquiJobResultTrigger(BaseTrigger):
 
     async def on_kill(self) -> None:
         """Takes jobs that are still delayed back, if asked to; a job that already runs is left alone."""
-        if not self.cancel_on_kill:
+        if not self.cancel_on_kill or (self.kept_for_next_try and await self._runs_again()):
             return
         async with asyncio.timeout(_KILL_TIMEOUT_S), shared_waits(self.chasqui_conn_id, self.queue_name) as waits:
             for job_id in ids_to_wait_for(self.job_ids):
                 cancelled = await waits.queue.cancel_delayed(job_id)
                 self.log.info("job %s %s", job_id, "was taken back" if cancelled else "was no longer delayed")
+
+    async def _runs_again(self) -> bool:
+        """Whether the task was cleared, and not ended."""
+        if (ti := self.task_instance) is None:
+            return False
+        found = await asyncio.to_thread(
+            RuntimeTaskInstance.get_task_states,
+            dag_id=ti.dag_id,
+            task_ids=[ti.task_id],
+            run_ids=[ti.run_id],
+            map_index=ti.map_index,
+        )
+        states = [state for of_run in found.values() for state in of_run.values()]
+        return not any(state in _ENDED for state in states)

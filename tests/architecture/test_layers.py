@@ -18,7 +18,10 @@ PROVIDER = "chasqui_provider"
 # The engine's modules by layer. `x.*` is a package with all that is in it.
 LAYERS: tuple[tuple[str, ...], ...] = (
     # 0: values, pure
-    ("errors", "clock", "ids", "job", "config", "backoff", "repeat", "cron", "names", "sink", "times", "identity"),
+    (
+        *("errors", "clock", "ids", "job", "config", "backoff", "repeat", "cron", "names", "sink", "times"),
+        *("identity", "posix"),
+    ),
     # 1: the wire
     ("codec", "_redis.*"),
     # 2: services

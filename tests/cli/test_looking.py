@@ -10,7 +10,7 @@ import redis
 
 from chasqui_engine.cli.findings import FAIL, NOTE, OK, WARN, of_server
 from tests.integration.connections.sentinels import wait_until
-from tests.servers import REDIS_7, REDIS_8, VALKEY, ServerProcess
+from tests.servers import KINDS, REDIS_7, REDIS_8, VALKEY, ServerProcess
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -140,7 +140,7 @@ def levels(findings: list[dict[str, str]]) -> dict[str, set[str]]:
     return found
 
 
-@pytest.mark.parametrize("kind", [VALKEY, REDIS_7, REDIS_8])
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_doctor_of_each_server(cli: Callable[..., Any], kind: str) -> None:
     with ServerProcess(kind, ("--appendonly", "yes", "--maxmemory", "200mb")) as server:
         said = cli("doctor", "--url", server.url, "--json")

@@ -168,6 +168,18 @@ async def test_close_is_final_and_leaves_no_connection(redis_url: str, raw: Redi
     assert len(await waiting_jobs(raw, queue_name)) == 1
 
 
+async def test_a_queue_counts_what_it_has_added_without_ids_that_were_taken(redis_url: str, queue_name: str) -> None:
+    queue = Queue(queue_name, redis_url=redis_url)
+    assert queue.added == 0
+    await queue.add("n", 1, job_id="own")
+    await queue.add("n", 1, job_id="own")
+    await queue.add_bulk([{"name": "n", "data": 1, "job_id": job_id} for job_id in ("own", "other")])
+    await queue.add("n", 1, delay_ms=HOUR_MS, job_id="later")
+    assert queue.added == 3
+    await queue.close()
+    assert queue.added == 3
+
+
 async def test_a_queue_that_was_never_used_closes_too(redis_url: str, queue_name: str) -> None:
     async with Queue(queue_name, redis_url=redis_url) as queue:
         pass

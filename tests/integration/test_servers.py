@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from redis.asyncio import Redis
 
 
+DURABLE = ("--appendonly", "yes", "--appendfsync", "always")
+
+
 async def test_the_raw_client_speaks_to_a_server_of_each_kind(raw: Redis, queue_name: str) -> None:
     await raw.set(queue_name, b"\x00bytes", ex=10)
     assert await raw.get(queue_name) == b"\x00bytes"
@@ -30,18 +33,9 @@ def test_valkey_is_the_default(valkey_url: str) -> None:
         assert client.info("server")["valkey_version"].startswith("9.1.")
 
 
-def available(kind: str) -> ServerProcess:
-    from tests.servers import Unavailable
-
-    try:
-        return ServerProcess(kind, ("--appendonly", "yes", "--appendfsync", "always"))
-    except Unavailable as reason:
-        pytest.skip(f"{kind}: {reason}")
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_private_server_comes_back_on_the_same_port_with_its_data(kind: str) -> None:
-    with available(kind) as server, redis.Redis.from_url(server.url) as client:
+    with ServerProcess(kind, DURABLE) as server, redis.Redis.from_url(server.url) as client:
         client.set("kept", "yes")
         server.kill()
         assert not server.running

@@ -8,6 +8,7 @@ import os
 import shutil
 import tempfile
 import warnings
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
@@ -48,6 +49,37 @@ def connection_variable(conn_id: str) -> str:
     return f"AIRFLOW_CONN_{conn_id.upper()}"
 
 
+@dataclass
+class Ti:
+    """The task instance of a context, as far as operators look at it."""
+
+    dag_id: str = "a_dag"
+    run_id: str = "manual__1"
+    task_id: str = "a_task"
+    map_index: int = -1
+    try_number: int = 1
+    retries: int = 0
+    max_tries: int = 0
+    pushed: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def task(self) -> Any:
+        return SimpleNamespace(retries=self.retries)
+
+    def xcom_push(self, key: str, value: Any) -> None:
+        self.pushed[key] = value
+
+    def retry(self) -> None:
+        """The next try, as Airflow makes it."""
+        self.try_number += 1
+        self.pushed.clear()
+
+    def clear(self) -> None:
+        """A clear, and the next try, as Airflow makes them."""
+        self.max_tries = self.try_number + self.retries
+        self.retry()
+
+
 @pytest.fixture
 def connect(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Sets an Airflow connection up: `connect(url=…)`, `connect("other", host=…)`."""
@@ -78,5 +110,4 @@ def valkey_queue_url(valkey_url: str, connect: Any) -> str:
 @pytest.fixture
 def context() -> dict[str, Any]:
     """What a task is run with."""
-    ti = SimpleNamespace(dag_id="a_dag", run_id="manual__1", task_id="a_task", map_index=-1, try_number=1)
-    return {"ti": ti}
+    return {"ti": Ti()}

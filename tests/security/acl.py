@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ import pytest
 from redis.asyncio import Redis
 
 from chasqui_engine._redis.keys import QueueKeys
-from tests.servers import REDIS_7, REDIS_8, ServerProcess
+from tests.servers import REDIS_6, REDIS_7, REDIS_8, ServerProcess
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -24,10 +25,17 @@ KEYS = QueueKeys(QUEUE)
 
 
 def file_of(role: str, server_kind: str) -> Path:
-    """The role's file for a kind of server: one with a command that it does not know keeps it from starting."""
-    if server_kind == REDIS_7:
-        return FOLDER / "redis-7.0" / f"{role}.acl"
+    """The role's file for a kind of server: one with a rule that it does not know keeps it from starting."""
+    if server_kind in (REDIS_6, REDIS_7):
+        return FOLDER / server_kind / f"{role}.acl"
     return FOLDER / ("worker-redis-8.2.acl" if (role, server_kind) == ("worker", REDIS_8) else f"{role}.acl")
+
+
+def without_selectors(text: str) -> list[str]:
+    """The same commands and keys for a server that cannot say which goes with which."""
+    words = [re.sub(r"^%[RW]+~", "~", word) for word in re.sub(r"[()]", "", text).split()]
+    order = {"+": 1, "~": 2}
+    return sorted(dict.fromkeys(words), key=lambda word: order.get(word[0], 0))
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from chasqui_engine.looking import Looker
 from tests.integration.consumer.kit import consuming
 from tests.integration.helpers import until
 from tests.security.acl import KEYS, QUEUE, Fails, file_of, refusals, url_for
-from tests.servers import REDIS_7, REDIS_8
+from tests.servers import REDIS_6, REDIS_7, REDIS_8
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -232,8 +232,9 @@ async def test_a_role_is_granted_nothing_that_it_does_not_use(
     if role != "producer":
         await furnish(guarded.url, admin)
     asked = await asked_during(admin, lambda: WORK[role](url_for(guarded, role), admin))
-    for_all, selectors = grants(file_of(role, server_kind).read_text())
-    library = set() if server_kind == REDIS_7 else {"client|setinfo"}
+    # The files for Redis 6.2 are these without their selectors: another test holds them to it.
+    for_all, selectors = grants(file_of(role, REDIS_7 if server_kind == REDIS_6 else server_kind).read_text())
+    library = set() if server_kind in (REDIS_6, REDIS_7) else {"client|setinfo"}
     assert for_all == EVERYBODY | library | ({"scan"} if role in ("monitor", "operator") else set())
     assert library <= {name for name, _ in asked.commands}
     assert not await refusals(admin)

@@ -13,9 +13,13 @@ from chasqui_engine._redis.embedded import find_server
 from chasqui_engine.errors import ConfigError
 
 VALKEY = "valkey-9.1"
+REDIS_6 = "redis-6.2"
 REDIS_7 = "redis-7.0"
 REDIS_8 = "redis-8.6"
-KINDS = (VALKEY, REDIS_7, REDIS_8)
+KINDS = (VALKEY, REDIS_6, REDIS_7, REDIS_8)
+
+# The kinds to test on, with commas between; all of them where it is not set.
+CHOICE = "CHASQUI_TEST_SERVERS"
 
 
 class Unavailable(Exception):  # noqa: N818 - an answer more than an error
@@ -25,10 +29,20 @@ class Unavailable(Exception):  # noqa: N818 - an answer more than an error
 @functools.cache
 def find(kind: str) -> str:
     """The path of the server's binary."""
+    if kind not in chosen():
+        raise Unavailable(f"{kind}: left out by {CHOICE}")
     for candidate in _candidates(kind):
         if candidate and _version(candidate).startswith(kind.partition("-")[2] + "."):
             return candidate
-    raise Unavailable(_reason(kind))
+    raise Unavailable(f"{kind}: {_reason(kind)}")
+
+
+def chosen() -> tuple[str, ...]:
+    """The kinds that this run is for."""
+    named = [name.strip() for name in os.environ.get(CHOICE, "").split(",") if name.strip()]
+    if unknown := [name for name in named if name not in KINDS]:
+        raise ValueError(f"{CHOICE} names {', '.join(unknown)}; the servers are {', '.join(KINDS)}")
+    return tuple(kind for kind in KINDS if kind in named) or KINDS
 
 
 def _candidates(kind: str) -> list[str | None]:
@@ -36,11 +50,9 @@ def _candidates(kind: str) -> list[str | None]:
         try:
             return [find_server()]
         except ConfigError as error:
-            raise Unavailable(str(error)) from error
-    if kind == REDIS_7:
-        return [shutil.which("redis-server"), str(_cache() / REDIS_7 / "bin/redis-server")]
-    home = os.environ.get("CHASQUI_REDIS86_HOME") or _cache() / REDIS_8
-    return [os.environ.get("CHASQUI_REDIS86_SERVER"), str(Path(home, "bin/redis-server"))]
+            raise Unavailable(f"{kind}: {error}") from error
+    given = os.environ.get("CHASQUI_REDIS86_SERVER") if kind == REDIS_8 else None
+    return [given, str(_cache() / kind / "bin/redis-server"), shutil.which("redis-server")]
 
 
 def _cache() -> Path:
@@ -57,7 +69,9 @@ def _version(binary: str) -> str:
 
 
 def _reason(kind: str) -> str:
+    if kind == REDIS_8 and (given := os.environ.get("CHASQUI_REDIS86_SERVER")):
+        return f"CHASQUI_REDIS86_SERVER names no Redis 8.6 server: {given}"
     log = _cache() / f"{kind}.log"
     if log.exists():
-        return f"`make servers` failed: {log.read_text().strip().splitlines()[-1:]}"
+        return f"`make servers` failed: {log.read_text().strip().splitlines()[-1]}"
     return "not on this machine; `make servers` gets it"

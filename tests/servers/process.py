@@ -59,12 +59,13 @@ class ServerProcess:
         kind: str = VALKEY,
         extra_args: Sequence[str] = (),
         *,
+        port: int = 0,
         unix_socket: bool = False,
         tls: TlsFiles | None = None,
     ) -> None:
         self.kind = kind
         self.folder = Path(tempfile.mkdtemp(prefix="chasqui-test-"))
-        self.port = 0
+        self.port = port
         self._binary = find(kind)
         self._extra_args = list(extra_args)
         self._unix_socket = unix_socket

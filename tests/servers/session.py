@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import redis
 
-from tests.servers.find import KINDS, REDIS_7, REDIS_8, VALKEY, Unavailable, find
+from tests.servers.find import KINDS, REDIS_6, REDIS_7, REDIS_8, VALKEY, Unavailable, chosen, find
 from tests.servers.process import ServerProcess
 
 if TYPE_CHECKING:
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 # The server that CHASQUI_TEST_REDIS_URL names, whatever it is.
 GIVEN = "given"
 
-_IMAGES = {VALKEY: "valkey/valkey:9.1", REDIS_7: "redis:7.0", REDIS_8: "redis:8.6"}
+_IMAGES = {VALKEY: "valkey/valkey:9.1", REDIS_6: "redis:6.2", REDIS_7: "redis:7.0", REDIS_8: "redis:8.6"}
 
 
 class SessionServers:
     """Knows which kinds can be had, and runs those that are asked for until `close`."""
 
     def __init__(self) -> None:
-        self.missing: dict[str, str] = {}  # kind → why
+        self.missing: dict[str, Unavailable] = {}
         self.available: list[str] = []
         self._urls: dict[str, str] = {}
         self._closers: list[Callable[[], object]] = []
@@ -34,7 +34,7 @@ class SessionServers:
             try:
                 _check(kind)
             except Unavailable as reason:
-                self.missing[kind] = str(reason)
+                self.missing[kind] = reason
             else:
                 self.available.append(kind)
         if given := os.environ.get("CHASQUI_TEST_REDIS_URL"):
@@ -43,7 +43,7 @@ class SessionServers:
 
     def url(self, kind: str) -> str:
         if kind in self.missing:
-            raise Unavailable(f"{kind}: {self.missing[kind]}")
+            raise self.missing[kind]
         if kind not in self._urls:
             self._urls[kind] = self._start(kind)
         return self._urls[kind]
@@ -78,7 +78,7 @@ def _check(kind: str) -> None:
     try:
         find(kind)
     except Unavailable:
-        if not _docker_answers():
+        if kind not in chosen() or not _docker_answers():
             raise
 
 

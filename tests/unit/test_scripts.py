@@ -49,11 +49,16 @@ def test_no_key_is_made_up_in_a_script(name: str) -> None:
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_a_hash_is_that_of_the_source(name: str) -> None:
-    script = scripts.load(name, on_full_server=True)
+    script = scripts.load(name, on_full_server="stream")
     for flags in (False, True):
         source = script.source(flags)
         assert script.sha(flags) == hashlib.sha1(source.encode()).hexdigest()
-    assert script.source(True) == "#!lua flags=allow-oom\n" + script.source(False)
+
+
+def test_a_script_for_a_full_server_has_a_flag_or_begins_with_a_write_that_asks_for_no_memory() -> None:
+    script, plain = scripts.load("ack", on_full_server="stream"), scripts.load("ack").source(False)
+    assert script.source(True) == "#!lua flags=allow-oom\n" + plain
+    assert script.source(False) == "redis.pcall('XDEL', KEYS[1], '0-0')\n" + plain
 
 
 def test_a_script_that_need_not_run_on_a_full_server_is_the_same_for_all() -> None:

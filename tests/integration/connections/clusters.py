@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any, Self
 import redis
 
 from tests.integration.connections.sentinels import free_port, wait_until
-from tests.servers import ServerProcess
+from tests.servers import REDIS_6, ServerProcess
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _SLOTS = 16384
 _NODES = 3
+_HIGHEST = 65535
+_BUS_OFFSET = 10_000
 
 
 class Cluster:
@@ -35,7 +37,7 @@ class Cluster:
             self.clients = [self._stack.enter_context(redis.Redis(port=node.port)) for node in self.nodes]
             for number, client in enumerate(self.clients):
                 first, end = _SLOTS * number // _NODES, _SLOTS * (number + 1) // _NODES
-                client.execute_command("CLUSTER ADDSLOTSRANGE", first, end - 1)
+                client.execute_command("CLUSTER ADDSLOTS", *range(first, end))
                 client.execute_command("CLUSTER SET-CONFIG-EPOCH", number + 1)
             for node, bus in zip(self.nodes[1:], self._buses[1:], strict=True):
                 self.clients[0].execute_command("CLUSTER MEET", "127.0.0.1", node.port, bus)
@@ -71,10 +73,13 @@ class Cluster:
             self.clients[number].execute_command("CLUSTER SETSLOT", slot, "NODE", ids[target])
 
     def _start(self) -> ServerProcess:
-        # The cluster's own port is by default the port plus 10000, which may be more than there are.
-        self._buses = [*getattr(self, "_buses", []), free_port()]
-        args = ("--cluster-enabled", "yes", "--cluster-port", str(self._buses[-1]), "--cluster-node-timeout", "2000")
-        return self._stack.enter_context(ServerProcess(self._kind, (*args, *self._extra_args)))
+        # The cluster's own port is the port plus 10000, which may be more than there are; later versions can be told.
+        port = free_port_up_to(_HIGHEST - _BUS_OFFSET) if self._kind == REDIS_6 else 0
+        bus = port + _BUS_OFFSET if self._kind == REDIS_6 else free_port()
+        self._buses = [*getattr(self, "_buses", []), bus]
+        args = ["--cluster-enabled", "yes", "--cluster-node-timeout", "2000"]
+        args += [] if self._kind == REDIS_6 else ["--cluster-port", str(bus)]
+        return self._stack.enter_context(ServerProcess(self._kind, (*args, *self._extra_args), port=port))
 
     def _slots(self) -> list[Any]:
         # Without the client's own reading of the reply, which differs between its versions.
@@ -88,6 +93,12 @@ class Cluster:
 
     def _id(self, number: int) -> str:
         return str(self.clients[number].execute_command("CLUSTER MYID").decode())
+
+
+def free_port_up_to(highest: int) -> int:
+    while (port := free_port()) > highest:
+        continue
+    return port
 
 
 def _complete(client: redis.Redis) -> bool:

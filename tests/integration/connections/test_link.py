@@ -9,8 +9,9 @@ import pytest
 
 from chasqui_engine import RedisError, ShutdownError
 from chasqui_engine._redis import scripts
-from chasqui_engine._redis.connection import CommandError, Link, ReplyError
+from chasqui_engine._redis.connection import CommandError, Link
 from chasqui_engine._redis.endpoints import endpoint_for
+from chasqui_engine._redis.replies import ReplyError
 from chasqui_engine._redis.trouble import Trouble
 from chasqui_engine.clock import monotonic
 from tests.integration.connections.fake import OK, FakeServer, bulk
@@ -219,7 +220,7 @@ async def test_closing_ends_those_who_wait(open_link: OpenLink) -> None:
 
 
 async def test_a_script_that_the_server_forgot_is_sent_as_text(open_link: OpenLink) -> None:
-    script = scripts.load("lease", on_full_server=True)
+    script = scripts.load("lease", on_full_server="lock")
 
     def forget(command: list[bytes]) -> bytes:
         return b"-NOSCRIPT No matching script.\r\n" if command[0] == b"EVALSHA" else bulk(command[-1])

@@ -13,7 +13,17 @@ from tests.provider.e2e.real_airflow import ORDERS, RealAirflow, copy_dags
 from tests.provider.integration.test_docs import SNIPPETS
 
 DAGS = Path(__file__).parent / "dags"
-DAG_IDS = ("woken", "deaths", "ticks", "waits", "meanwhile", "to_be_killed", "from_triggerer", "send_and_wait")
+DAG_IDS = (
+    "woken",
+    "deaths",
+    "ticks",
+    "waits",
+    "meanwhile",
+    "to_be_killed",
+    "from_triggerer",
+    "send_and_wait",
+    "cleared",
+)
 
 
 def documented_dag(dag_id: str) -> str:

@@ -222,8 +222,8 @@ class RealAirflow:
     def tasks(self, dag_id: str, run_id: str) -> list[dict[str, Any]]:
         return self.all_of(f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances", "task_instances")
 
-    def xcom(self, dag_id: str, run_id: str, task_id: str, map_index: int = -1) -> Any:
-        path = f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/xcomEntries/return_value"
+    def xcom(self, dag_id: str, run_id: str, task_id: str, map_index: int = -1, key: str = "return_value") -> Any:
+        path = f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/xcomEntries/{key}"
         value = self.get(path, map_index=map_index, deserialize=False)["value"]
         return json.loads(value) if isinstance(value, str) else value
 

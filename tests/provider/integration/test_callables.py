@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,6 +18,7 @@ from chasqui_provider.operators.chasqui import (
     ChasquiEnqueueOperator,
     ChasquiUpsertRepeatableOperator,
 )
+from tests.provider.conftest import Ti
 
 Context = dict[str, Any]
 
@@ -69,7 +69,7 @@ FUNCTIONS: list[tuple[Callable[..., Any], list[Any]]] = [
 
 @pytest.fixture
 def context() -> Context:
-    ti = SimpleNamespace(dag_id="a_dag", run_id="manual__1", task_id=TASK, map_index=-1, try_number=1)
+    ti = Ti(task_id=TASK)
     return {"ti": ti, "run_id": ti.run_id, "params": {"who": "ada"}}
 
 

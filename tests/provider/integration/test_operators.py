@@ -50,10 +50,43 @@ def bulk(queue_name: str, **options: Any) -> ChasquiBulkEnqueueOperator:
 
 
 class TestEnqueue:
-    def test_a_retry_does_not_add_again(self, queue_url: str, queue_name: str, context: Context) -> None:
-        ids = {enqueue(queue_name, job_name="n", payload={"n": 1}).execute(context) for _ in range(3)}
-        assert ids == {"airflow:a_dag:manual__1:a_task:-1"}
+    def test_a_retry_does_not_add_again_and_says_so(
+        self, queue_url: str, queue_name: str, context: Context, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        context["ti"].retries = context["ti"].max_tries = 2
+        assert enqueue(queue_name, job_name="n").execute(context) == "airflow:a_dag:manual__1:a_task:-1"
+        assert context["ti"].pushed == {}
+        for _ in range(2):
+            context["ti"].retry()
+            assert enqueue(queue_name, job_name="n").execute(context) == "airflow:a_dag:manual__1:a_task:-1"
+            assert context["ti"].pushed == {"added": False}
         assert depth(queue_url, queue_name) == 1
+        assert capsys.readouterr().out.count("is taken") == 2
+
+    @pytest.mark.parametrize("retries", [0, 3])
+    def test_a_clear_adds_again_and_its_retries_do_not(
+        self, retries: int, valkey_queue_url: str, queue_name: str, context: Context
+    ) -> None:
+        ti = context["ti"]
+        ti.retries = ti.max_tries = retries
+        ids = [enqueue(queue_name).execute(context)]
+        for _ in range(2):
+            ti.clear()
+            ids.append(enqueue(queue_name).execute(context))
+            assert ti.pushed == {}
+            ti.retry()
+            assert enqueue(queue_name).execute(context) == ids[-1]
+        stem = "airflow:a_dag:manual__1:a_task:-1"
+        assert ids == [stem, f"{stem}:clear-1", f"{stem}:clear-3"]
+        assert depth(valkey_queue_url, queue_name) == 3
+
+    def test_a_given_id_stays_as_it_is_after_a_clear(
+        self, valkey_queue_url: str, queue_name: str, context: Context
+    ) -> None:
+        assert enqueue(queue_name, job_id="mine").execute(context) == "mine"
+        context["ti"].clear()
+        assert enqueue(queue_name, job_id="mine").execute(context) == "mine"
+        assert (depth(valkey_queue_url, queue_name), context["ti"].pushed) == (1, {"added": False})
 
     def test_fresh_ids_on_demand(self, valkey_queue_url: str, queue_name: str, context: Context) -> None:
         ids = {enqueue(queue_name, fresh_id=True).execute(context) for _ in range(3)}
@@ -96,20 +129,18 @@ class TestEnqueue:
         with pytest.raises(ConfigError, match="result_timeout"):
             enqueue("any", wait_for_result=True, result_timeout=timeout)
 
-    @pytest.mark.parametrize("options", [{}, {"wait_for_result": True, "deferrable": False}])
-    def test_a_task_that_is_cleared_after_its_job_died_runs_it_again(
-        self, options: Context, queue_url: str, queue_name: str, context: Context
+    def test_a_task_that_is_cleared_after_its_job_died_runs_it_again_and_a_retry_does_not(
+        self, queue_url: str, queue_name: str, context: Context
     ) -> None:
         waiting = {"wait_for_result": True, "deferrable": False, "result_timeout": 20}
-        with worker_thread(queue_url, queue_name), pytest.raises(JobDeadError, match=r"no such luck.*clear the task"):
-            enqueue(queue_name, job_name="die", payload={"n": 4}, **waiting).execute(context)
-        context["ti"].try_number = 2
-        mended = enqueue(queue_name, job_name="d", payload={"n": 5}, **options)
         with worker_thread(queue_url, queue_name):
-            first = mended.execute(context)
-            assert first in (10, "airflow:a_dag:manual__1:a_task:-1:life-2")
-            again = enqueue(queue_name, job_name="d", payload={"n": 5}, **waiting).execute(context)
-            assert again == 10
+            with pytest.raises(JobDeadError, match=r"no such luck.*clear the task"):
+                enqueue(queue_name, job_name="die", payload={"n": 4}, **waiting).execute(context)
+            context["ti"].retry()
+            with pytest.raises(JobDeadError, match="no such luck"):
+                enqueue(queue_name, job_name="d", payload={"n": 5}, **waiting).execute(context)
+            context["ti"].clear()
+            assert enqueue(queue_name, job_name="d", payload={"n": 5}, **waiting).execute(context) == 10
         with SyncQueue(queue_name, redis_url=queue_url) as queue:
             assert len(queue.peek_dlq()) == 1
         assert depth(queue_url, queue_name) == 0
@@ -118,7 +149,7 @@ class TestEnqueue:
         self, valkey_queue_url: str, queue_name: str, context: Context
     ) -> None:
         waiting = {"wait_for_result": True, "deferrable": False, "result_timeout": 20, "job_id": "mine"}
-        context["ti"].try_number = 2
+        context["ti"].clear()
         with worker_thread(valkey_queue_url, queue_name):
             for _ in range(2):
                 with pytest.raises(JobDeadError, match="ChasquiReplayDlqOperator"):
@@ -168,10 +199,20 @@ class TestBulk:
         assert summary == {
             "queue_name": queue_name,
             "count": 30,
+            "added": 10,
             "chunks": 3,
             "first_id": "airflow:a_dag:manual__1:a_task:-1:0",
             "last_id": "airflow:a_dag:manual__1:a_task:-1:29",
         }
+
+    def test_a_clear_adds_all_again(self, valkey_queue_url: str, queue_name: str, context: Context) -> None:
+        first = bulk(queue_name, payloads=range(3)).execute(context)
+        context["ti"].retry()
+        again = bulk(queue_name, payloads=range(3)).execute(context)
+        context["ti"].clear()
+        cleared = bulk(queue_name, payloads=range(3)).execute(context)
+        assert [one["added"] for one in (first, again, cleared)] == [3, 0, 3]
+        assert cleared["last_id"] == "airflow:a_dag:manual__1:a_task:-1:clear-2:2"
 
     def test_an_endless_iterator_is_read_a_chunk_at_a_time(
         self, valkey_url: str, connect: Any, queue_name: str, context: Context

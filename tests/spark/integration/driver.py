@@ -29,6 +29,14 @@ def follow(url: str, queue: str, target: str, checkpoint: str, rate: int) -> Non
     spark.stop()
 
 
+def count(url: str, queue: str) -> None:
+    """Says how many events there are, and which Java read them."""
+    spark = session("local[2]", quick=True, settings=SETTINGS)
+    events = spark.read.format("chasqui").options(url=url, queue=queue).load().count()
+    print(json.dumps({"events": events, "java": spark._jvm.java.lang.System.getProperty("java.home")}))
+    spark.stop()
+
+
 def speculate(master: str, url: str, queue: str, rows: int, partitions: int) -> None:
     """A write of which one task's first attempt stops half-way, for longer than Spark has patience."""
     patience = {
@@ -60,4 +68,4 @@ def speculate(master: str, url: str, queue: str, rows: int, partitions: int) -> 
 
 
 if __name__ == "__main__":
-    {"follow": follow, "speculate": speculate}[sys.argv[1]](**json.loads(sys.argv[2]))
+    {"follow": follow, "count": count, "speculate": speculate}[sys.argv[1]](**json.loads(sys.argv[2]))

@@ -23,14 +23,6 @@ def test_the_client_that_overlays_pyspark_is_absent() -> None:
         distribution("pyspark-client")
 
 
-def test_what_is_missing_is_said_with_the_way_to_mend_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    assert "set JAVA_HOME" in str(session.what_is_missing())
-    monkeypatch.delenv("JAVA_HOME")
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert "install a JDK" in str(session.what_is_missing())
-    java = tmp_path / "java"
-    java.touch(mode=0o755)
-    assert session.what_is_missing() is None
+def test_a_missing_pyspark_is_said_with_the_extra_that_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "find_spec", lambda _: None)
     assert "chasqui[spark]" in str(session.what_is_missing())
