@@ -1,42 +1,101 @@
-"""Queues as assets: `chasqui://<connection>/<queue>`."""
+"""Queues as assets: `chasqui://<connection>/<queue>`, or `chasqui://<host>:<port>/<queue>`."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Any
-from urllib.parse import SplitResult, quote
+from typing import TYPE_CHECKING, Any
+from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from airflow.sdk import Asset
 from airflow.sdk.exceptions import AirflowRuntimeError
 from airflow.sdk.execution_time.context import InletEventsAccessors
 
 from chasqui_provider.connection import DEFAULT_CONN_ID
+from chasqui_provider.places import place_of
 from chasqui_provider.told import Offer, Run, may_have_been_told, offer_of, run_of
 
+if TYPE_CHECKING:
+    from airflow.providers.common.compat.openlineage.facet import Dataset
+
 _log = logging.getLogger(__name__)
+
+_DEFAULT_PORT = 6379
 
 _MOST_EVENTS = 1000
 _CLOCKS_DIFFER_BY = timedelta(hours=1)
 
 
-def queue_uri(queue_name: str, chasqui_conn_id: str = DEFAULT_CONN_ID) -> str:
-    """The URI that stands for a queue."""
-    return f"chasqui://{quote(chasqui_conn_id, safe='')}/{quote(queue_name, safe='')}"
+def queue_uri(
+    queue_name: str,
+    chasqui_conn_id: str = DEFAULT_CONN_ID,
+    *,
+    host: str | None = None,
+    port: int = _DEFAULT_PORT,
+    db: int = 0,
+) -> str:
+    """The URI that stands for a queue: by its server where `host` is given, else by the connection that leads there."""
+    if host is None:
+        return f"chasqui://{quote(chasqui_conn_id, safe='')}/{quote(queue_name, safe='')}"
+    server = f"[{host}]" if ":" in host and not host.startswith("[") else host
+    return f"chasqui://{server}:{port}/{f'{db}/' if db else ''}{quote(queue_name, safe='')}"
 
 
-def queue_asset(queue_name: str, chasqui_conn_id: str = DEFAULT_CONN_ID, **options: object) -> Asset:
-    """A queue as an asset; `options` are those of `Asset`, `watchers` among them."""
-    return Asset(uri=queue_uri(queue_name, chasqui_conn_id), **options)  # type: ignore[call-overload, no-any-return]
+def queue_asset(
+    queue_name: str,
+    chasqui_conn_id: str = DEFAULT_CONN_ID,
+    *,
+    host: str | None = None,
+    port: int = _DEFAULT_PORT,
+    db: int = 0,
+    **options: object,
+) -> Asset:
+    """A queue as an asset; `options` are those of `Asset`, `watchers` among them.
+
+    With `host`, the asset is the queue on that server, whatever connections lead there; it is another asset than the
+    one of a connection's id.
+    """
+    uri = queue_uri(queue_name, chasqui_conn_id, host=host, port=port, db=db)
+    return Asset(uri=uri, **options)  # type: ignore[call-overload, no-any-return]
 
 
 def sanitize_uri(uri: SplitResult) -> SplitResult:
-    """Checks that a URI names a connection and one queue."""
-    queue = uri.path.strip("/")
-    if not uri.netloc or not queue or "/" in queue:
-        raise ValueError("a Chasqui asset is written chasqui://<connection>/<queue>")
-    return uri._replace(path=f"/{queue}", query="", fragment="")
+    """Checks that a URI names a connection or a server, and one queue."""
+    *database, queue = uri.path.strip("/").split("/")
+    by_server = _is_server(uri.netloc)
+    if not uri.netloc or not queue or (database and not (by_server and len(database) == 1 and database[0].isdecimal())):
+        raise ValueError(
+            "a Chasqui asset is written chasqui://<connection>/<queue>, or chasqui://<host>:<port>/<queue>, or with "
+            "the number of a database chasqui://<host>:<port>/<db>/<queue>"
+        )
+    path = "/".join([*(number for number in database if int(number)), queue])
+    netloc = uri.netloc.lower() if by_server else uri.netloc
+    return uri._replace(netloc=netloc, path=f"/{path}", query="", fragment="")
+
+
+def _is_server(netloc: str) -> bool:
+    """Whether it is host and port; a connection's id is written without a colon."""
+    return netloc.rpartition("]")[2].count(":") == 1
+
+
+def convert_asset_to_openlineage(asset: Asset, lineage_context: object) -> Dataset | None:
+    """The dataset that an asset of a queue is; None where its connection does not say where the server is."""
+    del lineage_context
+    from airflow.providers.common.compat.openlineage.facet import Dataset
+
+    uri = sanitize_uri(urlsplit(asset.uri))
+    *database, queue = uri.path.strip("/").split("/")
+    if _is_server(uri.netloc):
+        namespace = "/".join([f"redis://{uri.netloc}", *database])
+    else:
+        from chasqui_provider.hooks.chasqui import ChasquiHook
+
+        place = place_of(ChasquiHook(unquote(uri.netloc)).settings().url)
+        if place is None:
+            return None
+        namespace = place.namespace
+    return Dataset(namespace=namespace, name=unquote(queue))
 
 
 def triggering_jobs(context: Any) -> list[dict[str, Any]]:

@@ -74,6 +74,47 @@ def _modules(*names: str) -> list[dict[str, Any]]:
     return [{"integration-name": _NAME, "python-modules": [f"chasqui_provider.{name}" for name in names]}]
 
 
+def _config() -> dict[str, Any]:
+    return {
+        "chasqui": {
+            "description": "Options of the Chasqui provider.",
+            "options": {
+                "dashboard_url": {
+                    "description": "Where the page of the queues is; tasks link to it.",
+                    "version_added": "0.1.0",
+                    "type": "string",
+                    "example": "https://queues.example.org",
+                    "default": "/chasqui",
+                },
+                "dashboard_connections": {
+                    "description": "Connections of a secrets backend that the page is to show, with commas.",
+                    "version_added": "0.1.0",
+                    "type": "string",
+                    "example": "chasqui_default,chasqui_eu",
+                    "default": "",
+                },
+                "dashboard_payloads": {
+                    "description": "What the page shows of payloads: show, mask (their shape) or hide.",
+                    "version_added": "0.1.0",
+                    "type": "string",
+                    "example": "mask",
+                    "default": "show",
+                },
+                "complete_asset_runs": {
+                    "description": (
+                        "Whether every event of a queue gets a run of its DAGs on Airflow 3.3, which alone may "
+                        "leave one out. Changes rows of Airflow's tables; does nothing from Airflow 3.4 on."
+                    ),
+                    "version_added": "0.1.0",
+                    "type": "boolean",
+                    "example": None,
+                    "default": "True",
+                },
+            },
+        }
+    }
+
+
 def get_provider_info() -> dict[str, Any]:
     """The provider's description, as `apache_airflow_provider` entry points return it."""
     return {
@@ -89,45 +130,15 @@ def get_provider_info() -> dict[str, Any]:
         "queues": ["chasqui_provider.queues.chasqui.ChasquiMessageQueueProvider"],
         "notifications": ["chasqui_provider.notifications.chasqui.ChasquiNotifier"],
         "task-decorators": [{"name": "chasqui", "class-name": "chasqui_provider.decorators.chasqui.chasqui_task"}],
-        "asset-uris": [{"schemes": ["chasqui"], "handler": "chasqui_provider.assets.sanitize_uri"}],
+        "asset-uris": [
+            {
+                "schemes": ["chasqui"],
+                "handler": "chasqui_provider.assets.sanitize_uri",
+                "factory": "chasqui_provider.assets.queue_asset",
+                "to_openlineage_converter": "chasqui_provider.assets.convert_asset_to_openlineage",
+            }
+        ],
         "extra-links": ["chasqui_provider.links.ChasquiQueueLink"],
         "plugins": [{"name": "chasqui", "plugin-class": "chasqui_provider.plugins.chasqui.ChasquiPlugin"}],
-        "config": {
-            "chasqui": {
-                "description": "Options of the Chasqui provider.",
-                "options": {
-                    "dashboard_url": {
-                        "description": "Where the page of the queues is; tasks link to it.",
-                        "version_added": "0.1.0",
-                        "type": "string",
-                        "example": "https://queues.example.org",
-                        "default": "/chasqui",
-                    },
-                    "dashboard_connections": {
-                        "description": "Connections of a secrets backend that the page is to show, with commas.",
-                        "version_added": "0.1.0",
-                        "type": "string",
-                        "example": "chasqui_default,chasqui_eu",
-                        "default": "",
-                    },
-                    "dashboard_payloads": {
-                        "description": "What the page shows of payloads: show, mask (their shape) or hide.",
-                        "version_added": "0.1.0",
-                        "type": "string",
-                        "example": "mask",
-                        "default": "show",
-                    },
-                    "complete_asset_runs": {
-                        "description": (
-                            "Whether every event of a queue gets a run of its DAGs on Airflow 3.3, which alone may "
-                            "leave one out. Changes rows of Airflow's tables; does nothing from Airflow 3.4 on."
-                        ),
-                        "version_added": "0.1.0",
-                        "type": "boolean",
-                        "example": None,
-                        "default": "True",
-                    },
-                },
-            }
-        },
+        "config": _config(),
     }

@@ -10,7 +10,6 @@ from typing import Any
 import jsonschema
 import pytest
 
-from chasqui_provider.assets import queue_asset, queue_uri, sanitize_uri
 from chasqui_provider.get_provider_info import get_provider_info
 from chasqui_provider.links import ChasquiQueueLink
 from chasqui_provider.plugins.chasqui import ChasquiPlugin
@@ -39,17 +38,6 @@ def test_every_name_in_it_can_be_imported(name: str) -> None:
 
 def test_the_plugin_brings_the_timetable() -> None:
     assert ChasquiPlugin.timetables == [RepeatableTimetable]
-
-
-def test_asset_uris() -> None:
-    from urllib.parse import urlsplit
-
-    assert queue_uri("a/b", "c d") == "chasqui://c%20d/a%2Fb"
-    assert queue_asset("emails").uri == "chasqui://chasqui_default/emails"
-    assert sanitize_uri(urlsplit("chasqui://c/q/?x#y")).geturl() == "chasqui://c/q"
-    for wrong in ["chasqui://c", "chasqui:///q", "chasqui://c/q/r"]:
-        with pytest.raises(ValueError, match="chasqui://"):
-            sanitize_uri(urlsplit(wrong))
 
 
 def test_the_link_leads_to_the_queue(connect: Any) -> None:
