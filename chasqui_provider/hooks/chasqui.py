@@ -11,6 +11,7 @@ from airflow.sdk import BaseHook
 
 from chasqui_engine import ChasquiError, Queue, SyncQueue, name_program
 from chasqui_provider.connection import CONN_TYPE, DEFAULT_CONN_ID, Settings, settings_of
+from chasqui_provider.hooks.reporting import ReportingQueue, is_lineage_read
 
 # Whatever imports this module is a part of Airflow.
 name_program("airflow", airflow_version)
@@ -24,6 +25,9 @@ class ChasquiHook(BaseHook):
 
     Host, port, login, password and schema (the database's number) say where the server is, or an extra does:
     `url`, `sentinel` (the service's name), `cluster`, `embedded` (a folder). See `chasqui_provider.connection`.
+
+    :param report_lineage: tell Airflow's collector of hook lineage which queues are written to and read from, where a
+        plugin such as OpenLineage's reads it.
     """
 
     conn_name_attr = "chasqui_conn_id"
@@ -31,9 +35,10 @@ class ChasquiHook(BaseHook):
     conn_type = CONN_TYPE
     hook_name = "Chasqui"
 
-    def __init__(self, chasqui_conn_id: str = DEFAULT_CONN_ID, **kwargs: Any) -> None:
+    def __init__(self, chasqui_conn_id: str = DEFAULT_CONN_ID, *, report_lineage: bool = True, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.chasqui_conn_id = chasqui_conn_id
+        self.report_lineage = report_lineage
 
     def get_conn(self) -> SyncQueue:
         """The connection's default queue."""
@@ -42,7 +47,10 @@ class ChasquiHook(BaseHook):
     def get_queue(self, queue_name: str | None = None) -> SyncQueue:
         """A queue to use from blocking code; close it, or use it in a `with`."""
         settings = self.settings()
-        return SyncQueue(settings.name_of(queue_name), redis_url=settings.url, **settings.queue_options)
+        name, options = settings.name_of(queue_name), {"redis_url": settings.url, **settings.queue_options}
+        if self.report_lineage and is_lineage_read():
+            return ReportingQueue(name, hook=self, **options)
+        return SyncQueue(name, **options)
 
     async def get_async_queue(self, queue_name: str | None = None) -> Queue:
         """A queue to use in an event loop; close it, or use it in an `async with`."""

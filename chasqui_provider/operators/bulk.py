@@ -9,6 +9,7 @@ from typing import Any
 from chasqui_engine import AddOptions, ConfigError, EncodeError, Job, JobRetryOverride, SyncQueue
 from chasqui_provider.callables import unrendered, value_of
 from chasqui_provider.ids import task_job_id
+from chasqui_provider.lineage import AddsToQueue
 from chasqui_provider.operators.enqueue import ADDED, ChasquiOperator, add_options
 from chasqui_provider.values import as_backoff, as_int, as_items, as_text, from_json, is_left_out
 
@@ -17,7 +18,7 @@ _JOB_FIELDS = frozenset({"payload", "name", "job_id", "delay", "run_at", "attemp
 Payloads = Iterable[Any] | Callable[..., Iterable[Any]] | Any
 
 
-class ChasquiBulkEnqueueOperator(ChasquiOperator):
+class ChasquiBulkEnqueueOperator(AddsToQueue, ChasquiOperator):
     """Puts many jobs on a queue; returns how many, how many of them it has added, and their ids only if asked.
 
     :param payloads: a list, an XCom, an iterator, or a function that returns one of those. It is called when the task
@@ -71,6 +72,7 @@ class ChasquiBulkEnqueueOperator(ChasquiOperator):
         with self.hook.get_queue(self.queue_name) as queue:
             while chunk := list(islice(jobs, self.chunk_size)):
                 added = _added(queue, chunk, count)
+                self.note_jobs(job.id for job in added)
                 count, chunks = count + len(added), chunks + 1
                 first, last = first or added[0].id, added[-1].id
                 if self.return_ids:

@@ -17,6 +17,7 @@ from chasqui_provider.deferral import resumable_at_s, wait_a_moment
 from chasqui_provider.endings import Ending
 from chasqui_provider.hooks.chasqui import ChasquiHook
 from chasqui_provider.ids import task_job_id
+from chasqui_provider.lineage import AddsToQueue
 from chasqui_provider.links import ChasquiQueueLink
 from chasqui_provider.results import OnDead, check_on_dead, values_of, wait_now
 from chasqui_provider.triggers.result import ChasquiJobResultTrigger
@@ -68,11 +69,11 @@ class ChasquiOperator(BaseOperator):
 
     @property
     def hook(self) -> ChasquiHook:
-        """The hook of the task's connection."""
-        return ChasquiHook(self.chasqui_conn_id)
+        """The hook of the task's connection; an operator tells of its lineage itself."""
+        return ChasquiHook(self.chasqui_conn_id, report_lineage=False)
 
 
-class ChasquiEnqueueOperator(ChasquiOperator):
+class ChasquiEnqueueOperator(AddsToQueue, ChasquiOperator):
     """Puts one job on a queue; returns its id, or with `wait_for_result` what its handler returned.
 
     :param job_name: the job's name.
@@ -153,6 +154,7 @@ class ChasquiEnqueueOperator(ChasquiOperator):
     def execute_complete(self, context: Any, event: Any) -> Any:
         """Goes on after the wait."""
         del context
+        self.note_jobs(ending["job_id"] for ending in event.get("endings", ()))
         return self._result(event)
 
     def on_kill(self) -> None:
@@ -174,6 +176,7 @@ class ChasquiEnqueueOperator(ChasquiOperator):
             job_id = task_job_id(context)
         with self.hook.get_queue(self.queue_name) as queue:
             job = queue.add(job_name, self.job_payload(context), job_id=job_id, **options)
+        self.note_jobs([job.id])
         if queue.added:
             self.log.info("job %s is on %s", job.id, queue.name)
         else:

@@ -14,6 +14,7 @@ from chasqui_engine import ChasquiError
 from chasqui_provider.connection import DEFAULT_CONN_ID
 from chasqui_provider.deferral import resumable_at_s, wait_a_moment
 from chasqui_provider.hooks.chasqui import ChasquiHook
+from chasqui_provider.lineage import MOST_JOB_IDS, ReadsFromQueue
 from chasqui_provider.links import ChasquiQueueLink
 from chasqui_provider.results import (
     ChasquiUnavailableError,
@@ -27,7 +28,7 @@ from chasqui_provider.triggers.result import ChasquiJobResultTrigger, ids_to_wai
 _TEMPLATE_MARKS = ("{{", "{%", "{#")
 
 
-class ChasquiJobResultSensor(BaseSensorOperator):
+class ChasquiJobResultSensor(ReadsFromQueue, BaseSensorOperator):
     """Waits until jobs have ended; returns the result of one, or a list of results in the order of the ids.
 
     A job in the dead letters fails the task at once, with reason and detail (`soft_fail` makes it a skip), or with
@@ -110,6 +111,11 @@ class ChasquiJobResultSensor(BaseSensorOperator):
         """Goes on after the wait."""
         del context
         return self._results(event)
+
+    def lineage_jobs(self) -> tuple[list[str], int]:
+        """Those that are waited for."""
+        job_ids = ids_to_wait_for(self.job_ids)
+        return job_ids[:MOST_JOB_IDS], len(job_ids)
 
     def _results(self, event: Any) -> Any:
         results = values_of(event, self.on_dead)
