@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Sequence
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import msgpack
 
@@ -16,6 +19,9 @@ from chasqui_engine.errors import DecodeError, EncodeError
 from chasqui_engine.job import Job, JobRetryOverride
 from chasqui_engine.names import MAX_JOB_ID_BYTES, MAX_JOB_NAME_BYTES, check_job_name
 from chasqui_engine.repeat import MissedFiresPolicy, RepeatableSpec, RepeatPattern
+
+Extension = msgpack.ExtType
+Timestamp = msgpack.Timestamp
 
 _pack = msgpack.packb
 _U32 = struct.Struct("<I")
@@ -31,10 +37,26 @@ _LARGE_BYTES = 4096
 """From here on it pays to look whether an array is as long as it says, before room for it is made."""
 
 
+def plain_value(value: Any) -> Any:
+    """The form in a job of values for which MessagePack has no type that every engine reads."""
+    if isinstance(value, datetime | date | time):
+        return value.isoformat()
+    if isinstance(value, UUID | Decimal):
+        return str(value)
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, int):
+        raise OverflowError("an integer of more than 64 bits")
+    raise TypeError(f"MessagePack has no type for {type(value).__name__}")
+
+
 def encode_payload(value: Any) -> bytes:
     """A user's value as MessagePack."""
     try:
-        packed: bytes = _pack(value)
+        try:
+            packed: bytes = _pack(value)
+        except TypeError:  # passing `default` at once would make every other value a third slower
+            packed = _pack(value, default=plain_value)
     except Exception as err:
         raise EncodeError(f"cannot be written as MessagePack: {err}") from err
     return packed
@@ -87,7 +109,7 @@ def encode_envelope(
 
 def encode_payloads(values: Iterable[Any]) -> list[bytes]:
     """As `encode_payload` for each, with one packer, which is twice as fast as a packer each."""
-    pack = msgpack.Packer().pack
+    pack = msgpack.Packer(default=plain_value).pack
     try:
         return [pack(value) for value in values]
     except Exception as err:
@@ -104,7 +126,7 @@ class JobEncoder:
     """Encodes many jobs, one by one, with one packer. For one thread at a time."""
 
     def __init__(self) -> None:
-        self._pack = msgpack.Packer().pack
+        self._pack = msgpack.Packer(default=plain_value).pack
 
     def encode(self, job_id: str, value: Any, created_at_ms: int, retry: JobRetryOverride | None) -> bytes:
         """The envelope of a new job around a user's value."""

@@ -2,7 +2,7 @@
 
 ChasquiError
 ├── RedisError             CMQ-001  the server is unreachable or refused a command
-├── EncodeError            CMQ-002  a payload or result cannot be written as MessagePack
+├── EncodeError            CMQ-002  a payload or result cannot be written as MessagePack or JSON
 ├── DecodeError            CMQ-003  bytes on the wire are not what they should be
 ├── ConfigError            CMQ-004  an argument is out of range (also a ValueError)
 ├── ShutdownError          CMQ-005  the object was closed, or stopped before the work was done
@@ -38,7 +38,7 @@ class RedisError(ChasquiError):
 
 
 class EncodeError(ChasquiError):
-    """A value cannot be written as MessagePack."""
+    """A value cannot be written as MessagePack, or as JSON within the bounds asked for."""
 
     code = "CMQ-002"
 

@@ -10,7 +10,6 @@ import base64
 import binascii
 import contextlib
 import json
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -18,6 +17,7 @@ from typing import Any
 from uuid import UUID
 
 from chasqui_engine import BackoffSpec, ConfigError
+from chasqui_engine.payload_json import to_json as _to_json
 
 _BYTES = "$bytes"
 
@@ -31,22 +31,12 @@ _TIMEDELTA = re.compile(
 
 
 def to_json(value: Any) -> Any:
-    """The nearest value that JSON can hold; whatever has no counterpart becomes its text."""
-    if value is None or isinstance(value, str | bool | int):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
-    if isinstance(value, bytes | bytearray | memoryview):
-        return {_BYTES: base64.b64encode(bytes(value)).decode()}
-    if isinstance(value, Mapping):
-        return {key if isinstance(key, str) else str(key): to_json(item) for key, item in value.items()}
-    if isinstance(value, Sequence | set | frozenset):
-        return [to_json(item) for item in value]
-    return value.isoformat() if isinstance(value, datetime) else str(value)
+    """The nearest value that JSON can hold; Airflow's Postgres refuses a NUL, so it is replaced."""
+    return _to_json(value, nul="replace")
 
 
 def from_json(value: Any) -> Any:
-    """What to put into a job: bytes where `to_json` wrote them, times as ISO text, tuples and sets as lists."""
+    """What to put into a job: bytes where `to_json` wrote them, tuples and sets as lists."""
     if isinstance(value, Mapping):
         if value.keys() == {_BYTES} and isinstance(value[_BYTES], str):
             return _decoded(value[_BYTES])
@@ -55,7 +45,7 @@ def from_json(value: Any) -> Any:
         return value
     if isinstance(value, Sequence | set | frozenset):
         return [from_json(item) for item in value]
-    return value.isoformat() if isinstance(value, datetime) else value
+    return value
 
 
 def _decoded(text: str) -> Any:

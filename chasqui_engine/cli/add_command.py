@@ -6,11 +6,11 @@ from typing import Annotated, Any
 
 import typer
 
-from chasqui_engine.cli.json_text import json_text
 from chasqui_engine.cli.session import USAGE, Session, command, fail
 from chasqui_engine.cli.terminal import say_exactly
 from chasqui_engine.cli.words import QueueOption, checked_delay, duration_ms, moment, payload, the_queue
 from chasqui_engine.clock import now_ms
+from chasqui_engine.payload_json import json_text
 from chasqui_engine.queue import Queue
 
 

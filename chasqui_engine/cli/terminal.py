@@ -12,7 +12,7 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any, TextIO
 
-from chasqui_engine.cli.json_text import json_text
+from chasqui_engine.payload_json import json_text
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -12,11 +12,11 @@ from typing import Annotated, Any
 import typer
 
 from chasqui_engine.cli.asking import interruptible
-from chasqui_engine.cli.json_text import json_text
 from chasqui_engine.cli.session import USAGE, fail
 from chasqui_engine.cli.terminal import one_line
 from chasqui_engine.clock import now_ms
 from chasqui_engine.config import ProducerConfig
+from chasqui_engine.payload_json import json_text
 
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _DURATION = re.compile(r"(?P<number>\d+(\.\d+)?)\s*(?P<unit>ms|[smhdw])?")

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import base64
-import json
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,6 +10,7 @@ import pyarrow as pa
 
 from chasqui_engine.codec import decode_failure, decode_job, decode_payload, decode_spec, encode_payload
 from chasqui_engine.errors import ChasquiError
+from chasqui_engine.payload_json import json_text
 from chasqui_engine.spark.stream_ids import ms_of
 
 Row = dict[str, Any]
@@ -75,7 +73,7 @@ def spec_row(key: str, next_fire_ms: float, data: bytes | None, fired: int) -> R
         "missed_fires": spec.missed_fires.kind,
         "max_catchup": spec.missed_fires.max_catchup,
         "payload": payload,
-        "payload_json": as_json(spec.payload),
+        "payload_json": json_text(spec.payload, compact=True),
     }
 
 
@@ -103,29 +101,9 @@ def failure_row(job_id: str, value: bytes, expires_at_ms: int | None) -> Row:
 def json_of(packed: bytes) -> str | None:
     """MessagePack as JSON text; None when it is no MessagePack."""
     try:
-        return as_json(decode_payload(packed))
+        return json_text(decode_payload(packed), compact=True)
     except ChasquiError:
         return None
-
-
-def as_json(value: Any) -> str:
-    """A value as JSON text. Bytes become base64, keys text, what JSON has no number for null."""
-    try:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    except (TypeError, ValueError):
-        return json.dumps(_plain(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key if isinstance(key, str) else str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value if value is None or isinstance(value, bool | int | str) else str(value)
 
 
 def _job(envelope: bytes | None, name: str) -> Row:
@@ -143,7 +121,7 @@ def _job(envelope: bytes | None, name: str) -> Row:
         "job_id": job.id,
         # A typed producer of another engine may write the value itself in place of its bytes.
         "payload": packed if isinstance(packed, bytes) else encode_payload(job.payload),
-        "payload_json": as_json(job.payload),
+        "payload_json": json_text(job.payload, compact=True),
         "created_at": _moment(job.created_at_ms),
         "attempt": job.attempt,
         "max_attempts": None if retry is None else retry.max_attempts,

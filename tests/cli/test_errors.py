@@ -13,7 +13,7 @@ import msgpack
 import pytest
 
 from chasqui_engine.cli import words
-from chasqui_engine.cli.json_text import json_text
+from chasqui_engine.payload_json import json_text
 from chasqui_engine.times import iso
 from tests.cli.processes import COMMAND, ROOT, environment
 
@@ -126,7 +126,7 @@ def test_a_reader_that_goes_away(valkey_url: str, queue: SyncQueue) -> None:
     ("value", "expected"),
     [
         ({"a": float("nan"), "b": [float("inf"), 1.5]}, {"a": None, "b": [None, 1.5]}),
-        ({b"k": 1, 2: b"v\xff"}, {"k": 1, "2": "v\\xff"}),
+        ({b"k": 1, 2: b"v\xff"}, {'{"$bytes":"aw=="}': 1, "2": {"$bytes": "dv8="}}),
         ({"t": (1, 2)}, {"t": [1, 2]}),
     ],
 )
@@ -146,7 +146,7 @@ def nested(depth: int) -> Any:
 
 def test_a_payload_of_many_levels(cli: Callable[..., Any], queue: SyncQueue, client: redis.Redis) -> None:
     job = queue.add("n", nested(600))
-    assert cli("job", job.id, "-q", queue.name, "--json").json["payload"] == nested(600)
+    assert '[{"$truncated": "depth"}]' in json.dumps(cli("job", job.id, "-q", queue.name, "--json").json["payload"])
     assert "payload    [[[[" in cli("job", job.id, "-q", queue.name).out
     client.set(f"{{chasqui:{queue.name}}}:result:{job.id}", msgpack.packb(nested(900)))
     assert cli("result", job.id, "-q", queue.name).code == 0

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import msgpack
@@ -54,6 +56,18 @@ async def test_a_result_is_there_for_who_waits(queue: Queue, redis_url: str, que
         assert await job.wait_for_result(timeout=20) == value
         assert await queue.wait_for_result(job.id, timeout=20) == value
         assert await queue.get_job_result(job.id) == value
+
+
+async def test_a_returned_time_or_decimal_is_a_result_in_the_form_that_every_engine_reads(
+    queue: Queue, redis_url: str, queue_name: str
+) -> None:
+    async def when(job: Job) -> Any:
+        return {"at": datetime.fromtimestamp(job.payload, UTC), "cost": Decimal("1.50"), "took": timedelta(seconds=2)}
+
+    async with working(Worker(queue_name, when, redis_url=redis_url, store_results=True, read_block_ms=50)):
+        job = await queue.add("n", 0)
+        result = await job.wait_for_result(timeout=20)
+        assert result == {"at": "1970-01-01T00:00:00+00:00", "cost": "1.50", "took": 2.0}
 
 
 async def test_none_is_stored_as_a_value(

@@ -26,10 +26,10 @@ from chasqui_provider.values import (
     to_json,
 )
 
+texts = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"))
 plain = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
-    | st.binary(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | texts | st.binary(),
+    lambda inner: st.lists(inner) | st.dictionaries(texts, inner),
     max_leaves=20,
 )  # fmt: skip
 
@@ -47,7 +47,11 @@ def test_anything_becomes_json(value: Any) -> None:
 def test_times_and_strangers_become_text() -> None:
     moment = datetime(2027, 1, 2, tzinfo=UTC)
     assert to_json([moment, 1j]) == ["2027-01-02T00:00:00+00:00", "1j"]
-    assert from_json({"at": moment, "pair": (1, b"x")}) == {"at": "2027-01-02T00:00:00+00:00", "pair": [1, b"x"]}
+    assert from_json({"at": moment, "pair": (1, b"x")}) == {"at": moment, "pair": [1, b"x"]}
+
+
+def test_a_nul_which_postgres_refuses_is_replaced() -> None:
+    assert to_json({"k\0": ["a\0b", float("nan")]}) == {"k\ufffd": ["a\ufffdb", None]}
 
 
 def test_what_only_looks_like_bytes_stays() -> None:
