@@ -14,6 +14,7 @@ from urllib.parse import quote, unquote, unquote_plus, urlencode
 
 from chasqui_engine import ConfigError
 from chasqui_provider.extras import TLS_WORDS, flag, is_given, tls_query, whole_number
+from chasqui_provider.redis_connection import REDIS_CONN_TYPE, translated
 
 CONN_TYPE = "chasqui"
 DEFAULT_CONN_ID = "chasqui_default"
@@ -82,8 +83,10 @@ def settings_of(connection: ConnectionLike) -> Settings:
 
 
 def _settings(connection: ConnectionLike) -> Settings:
+    if connection.conn_type == REDIS_CONN_TYPE:
+        connection = translated(connection)
     if connection.conn_type not in (CONN_TYPE, "", None):
-        raise ConfigError(f"its type is {connection.conn_type!r}, and must be {CONN_TYPE!r}")
+        raise ConfigError(f"its type is {connection.conn_type!r}, and must be {CONN_TYPE!r} or {REDIS_CONN_TYPE!r}")
     extras = _extras(connection.extra_dejson)
     places = [place for place in _PLACES if _is_set(extras, place)]
     if len(places) > 1:

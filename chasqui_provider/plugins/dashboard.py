@@ -20,6 +20,7 @@ from sqlalchemy import select
 
 from chasqui_engine.dashboard import DashboardSettings, create_app
 from chasqui_provider.connection import CONN_TYPE, settings_of
+from chasqui_provider.redis_connection import REDIS_CONN_TYPE
 
 PREFIX = "/chasqui"
 
@@ -43,8 +44,12 @@ def _names() -> list[str]:
     with create_session() as session:
         stored = set(session.scalars(select(Connection.conn_id).where(Connection.conn_type == CONN_TYPE)))
     # Those of a secrets backend can be asked for, but not listed.
-    named = {name.strip() for name in conf.get("chasqui", "dashboard_connections", fallback="").split(",")} - {""}
-    return sorted({*stored, *_of_environment(), *(name for name in named if _find(name) is not None)})
+    return sorted({*stored, *_of_environment(), *(name for name in _named() if _find(name) is not None)})
+
+
+def _named() -> set[str]:
+    """The connections that a setting names."""
+    return {name.strip() for name in conf.get("chasqui", "dashboard_connections", fallback="").split(",")} - {""}
 
 
 def _of_environment() -> Iterator[str]:
@@ -66,7 +71,9 @@ def _is_ours(connection: Any) -> bool:
 def _find(conn_id: str) -> Any:
     with contextlib.suppress(AirflowNotFoundException):
         found = Connection.get_connection_from_secrets(conn_id)
-        return found if _is_ours(found) else None
+        # Of those of Airflow's own Redis provider only what somebody asked for: most of them hold other things.
+        is_wanted = _is_ours(found) or (found.conn_type == REDIS_CONN_TYPE and conn_id in _named())
+        return found if is_wanted else None
     return None
 
 

@@ -98,9 +98,9 @@ def test_two_passwords_are_one_too_many() -> None:
     assert "second" not in str(caught.value)
 
 
-@pytest.mark.parametrize("kind", ["postgres", "redis", "Chasqui"])
+@pytest.mark.parametrize("kind", ["postgres", "Redis", "Chasqui"])
 def test_a_connection_of_another_kind_is_refused(kind: str) -> None:
-    with pytest.raises(ConfigError, match=f"'c': its type is '{kind}', and must be 'chasqui'"):
+    with pytest.raises(ConfigError, match=f"'c': its type is '{kind}', and must be 'chasqui' or 'redis'"):
         settings_of(Connection(conn_id="c", conn_type=kind, host="h", password="for another server"))
 
 

@@ -80,3 +80,13 @@ async def test_who_may_read_none_gets_in_nowhere(client: Any) -> None:
     async with client(Manager()) as ada:
         for path in ("/", "/static/main.js", "/api/me", "/api/queues", "/api/queues?connection=mine"):
             assert (await ada.get(path)).status_code == 403, path
+
+
+async def test_a_redis_connection_is_shown_if_it_is_asked_for(connect: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from chasqui_provider.plugins.dashboard import AirflowConnections
+
+    connect("cache", conn_type="redis", host="h")
+    with pytest.raises(KeyError):
+        await AirflowConnections().url("cache")
+    monkeypatch.setenv("AIRFLOW__CHASQUI__DASHBOARD_CONNECTIONS", "other, cache")
+    assert await AirflowConnections().url("cache") == "redis://h:6379"
