@@ -1,5 +1,8 @@
 """Cron schedules: the syntax, the calendar and the daylight-saving rules of ChasquiMQ, as pure functions of time.
 
+Our own, as a schedule must fire here exactly when ChasquiMQ fires it: `croniter` refuses `5L`, and 7 for Sunday beside
+seconds, and fires otherwise on `W` and `#` beside the other day field. On what both know, it is our check.
+
     ┌ second 0-59; may be left out, then 0
     │ ┌ minute 0-59
     │ │ ┌ hour 0-23
@@ -11,8 +14,7 @@
 
 A field is `*`, or a list of `n`, `a-b`, `*/step`, `a-b/step` and `n/step` (from n to the end). `?` means `*` in the two
 day fields. Ranges do not wrap around: write `FRI-SUN,MON`. When both day fields are restricted, either one is enough;
-a `+` before the day of week asks for both (`0 0 13 * +FRI`). The nicknames are `@hourly`, `@daily`, `@weekly`,
-`@monthly`, `@yearly` and `@annually`.
+a `+` before the day of week asks for both (`0 0 13 * +FRI`). There are nicknames: `@daily` and others.
 
 Where the local clock jumps: a local time that happens twice fires once, at its first instant. A local time that does
 not exist fires at the first instant after the gap if the schedule names one single second, minute and hour (a daily
