@@ -15,7 +15,7 @@ PACKAGES := chasqui_engine chasqui_provider pyspark_chasqui
 SOURCES  := $(PACKAGES) $(wildcard tests benchmarks dags_examples demo)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test e2e spark docs compat check servers soak bench constraints clean
+.PHONY: help venv demo test e2e spark docs dist compat check servers soak bench constraints clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,6 +63,9 @@ spark: $(STAMP) servers ## All tests of the data source and the pipeline on a re
 
 docs: $(STAMP) ## Build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir site
+
+dist: $(STAMP) ## Build wheel and sdist, install the wheel with each extra and use it; ARGS=cli: with this one
+	tests/dist/run $(ARGS)
 
 compat: $(STAMP) ## The engine with every supported redis client and Python, the provider with older Airflows
 	tests/compat/run
