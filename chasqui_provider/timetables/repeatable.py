@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 from calendar import timegm
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 _LATE_MS = 60_000
 """Without a start, a fire so long ago is still the first: else one that came up between two parses would be lost."""
 
+
+_log = logging.getLogger(__name__)
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -50,7 +53,10 @@ def _is_filling_up() -> bool:
 
 
 class MissedFireError(Exception):
-    """The run that was planned is not made: by now its fire was missed, and the policy drops it."""
+    """The run that was planned is not made: by now its fire was missed, and the policy drops it.
+
+    The scheduler knows no other way to be told so, and logs every exception with its traceback.
+    """
 
 
 class RepeatableTimetable(Timetable):
@@ -160,8 +166,15 @@ class RepeatableTimetable(Timetable):
         dag_model.next_dagrun = following and following.logical_date
         dag_model.next_dagrun_data_interval = following and following.data_interval
         dag_model.next_dagrun_create_after = following and following.run_after
-        after = following and following.run_after
-        raise MissedFireError(f"the fire at {planned.run_after} was missed; the next one is at {after}")
+        _log.warning(
+            "DAG %s: the fire at %s was missed, and missed_fires=%s drops it; %s. Airflow reports this as "
+            "'Failed creating DagRun'",
+            dag_model.dag_id,
+            planned.run_after,
+            self.spec.missed_fires.kind,
+            f"the next run is at {following.run_after}" if following else "no run comes after it",
+        )
+        raise MissedFireError("no run is made, as the DAG's missed_fires says; nothing has failed")
 
     def _first(self, restriction: TimeRestriction, now_ms: int) -> Fire | None:
         earliest_ms = 0 if restriction.earliest is None else _ms(restriction.earliest)

@@ -158,6 +158,24 @@ HOUR_MS = 3_600_000
 
 
 @needs_second_look
+def test_a_dropped_fire_is_one_line_of_warning(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    start_ms = SPRING_2027 // HOUR_MS * HOUR_MS
+    airflow = Airflow(RepeatableTimetable(RepeatableSpec("h", RepeatPattern.cron("0 * * * *"), None)), start_ms, False)
+    monkeypatch.setattr(repeatable, "_now_ms", lambda: start_ms)
+    airflow.parse()
+    monkeypatch.setattr(repeatable, "_now_ms", lambda: start_ms + 5 * HOUR_MS + 1)
+    with pytest.raises(MissedFireError, match="nothing has failed"):
+        airflow.timetable.next_run_info_from_dag_model(dag_model=airflow.model)
+    (record,) = caplog.records
+    assert (record.levelname, record.exc_info) == ("WARNING", None)
+    said = record.getMessage()
+    assert f"DAG d: the fire at {at(start_ms + HOUR_MS)} was missed, and missed_fires=skip drops it" in said
+    assert f"the next run is at {at(start_ms + 6 * HOUR_MS)}" in said
+
+
+@needs_second_look
 @pytest.mark.parametrize("catchup", [True, False])
 @pytest.mark.parametrize("policy", [MissedFiresPolicy.skip(), MissedFiresPolicy.fire_once()])
 class TestAnEndDate:
