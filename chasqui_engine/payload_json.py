@@ -32,11 +32,13 @@ from chasqui_engine.errors import EncodeError
 MAX_DEPTH = 64
 """Lists and maps within each other: far more than people write, and few enough for the stack of every JSON reader."""
 
-Nul = Literal["keep", "replace"]
+Text = Literal["keep", "replace"]
 Leaf = Callable[[Any], Any]
 
 _CUT = "…"
-_UNSAFE = {"keep": re.compile("[\ud800-\udfff]"), "replace": re.compile("[\0\ud800-\udfff]")}
+_NOTHING = re.compile("(?!)")
+_SURROGATES = re.compile("[\ud800-\udfff]")
+_UNSAFE = {"keep": _SURROGATES, "replace": re.compile("[\0\ud800-\udfff]")}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LEAVES = frozenset((str, int, float, bool, type(None), bytes))
 _NESTING = (Mapping, Sequence, Set)
@@ -50,7 +52,7 @@ def to_json(
     value: Any,
     *,
     strict: bool = False,
-    nul: Nul = "keep",
+    nul: Text = "keep",
     max_depth: int = MAX_DEPTH,
     max_size: int | None = None,
     leaf: Leaf | None = None,
@@ -60,20 +62,21 @@ def to_json(
     `max_size` bounds the work: it counts values and the characters of their text. Past a bound stands a marker, or
     with `strict` an `EncodeError` is raised. `leaf` replaces each value that is no list, map or text key, to mask it.
     """
-    return _Conversion(strict, nul, max_depth, max_size, leaf).convert(value)
+    return _Conversion(strict, _UNSAFE[nul], max_depth, max_size, leaf).convert(value)
 
 
-def json_text(value: Any, *, indent: int | None = None, compact: bool = False) -> str:
-    """The text of `to_json(value)`."""
+def json_text(value: Any, *, indent: int | None = None, compact: bool = False, surrogates: Text = "replace") -> str:
+    """The text of `to_json(value)`; lone surrogates may be kept for who escapes them."""
     encode = _COMPACT if compact else _encoder(indent)
+    unsafe = _SURROGATES if surrogates == "replace" else _NOTHING
     try:
         text = encode(value)
     except (TypeError, ValueError, RecursionError):
-        return encode(to_json(value))
-    # Python's encoder alone has written the same text, unless the value is too deep or not valid Unicode.
-    if text.count("[") + text.count("{") > MAX_DEPTH and _is_deeper(value, MAX_DEPTH):
-        return encode(to_json(value))
-    return text if _is_unicode(text) else _UNSAFE["keep"].sub("\ufffd", text)
+        text = ""
+    # Python's encoder alone writes the same text, unless the value is too deep or not valid Unicode.
+    if not text or (text.count("[") + text.count("{") > MAX_DEPTH and _is_deeper(value, MAX_DEPTH)):
+        text = encode(_Conversion(False, unsafe, MAX_DEPTH, None, None).convert(value))
+    return text if _is_unicode(text) else unsafe.sub("\ufffd", text)
 
 
 def preview(value: Any, max_chars: int, *, indent: int | None = None, leaf: Leaf | None = None) -> str:
@@ -82,7 +85,7 @@ def preview(value: Any, max_chars: int, *, indent: int | None = None, leaf: Leaf
     It does the work of those characters: a value of a megabyte is not gone through.
     """
     # A value takes no more of the bound than it has characters: what the bound leaves out comes after the cut.
-    form = _Conversion(False, "keep", MAX_DEPTH, max_chars + 1, leaf, cut_text=True).convert(value)
+    form = _Conversion(False, _SURROGATES, MAX_DEPTH, max_chars + 1, leaf, cut_text=True).convert(value)
     text = _encoder(indent)(form)
     return text if len(text) <= max_chars else text[:max_chars] + _CUT
 
@@ -93,10 +96,17 @@ class _Conversion:
     __slots__ = ("_cut_text", "_leaf", "_left", "_max_depth", "_max_size", "_strict", "_unsafe")
 
     def __init__(
-        self, strict: bool, nul: Nul, max_depth: int, max_size: int | None, leaf: Leaf | None, *, cut_text: bool = False
+        self,
+        strict: bool,
+        unsafe: re.Pattern[str],
+        max_depth: int,
+        max_size: int | None,
+        leaf: Leaf | None,
+        *,
+        cut_text: bool = False,
     ) -> None:
         self._strict = strict
-        self._unsafe = _UNSAFE[nul]
+        self._unsafe = unsafe
         self._max_depth = max_depth
         self._max_size = self._left = sys.maxsize if max_size is None else max_size
         self._leaf = leaf

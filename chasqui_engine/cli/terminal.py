@@ -44,7 +44,7 @@ def say_exactly(text: str) -> None:
 
 def one_json_line(data: Any) -> str:
     """A value as JSON on one line, which says the same with every character that cannot be seen as its number."""
-    text = json_text(data)
+    text = json_text(data, surrogates="keep")
     return text if text.isprintable() else _NOT_ASCII_PRINTABLE.sub(_as_number, text)
 
 

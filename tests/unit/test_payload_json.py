@@ -108,6 +108,11 @@ def test_a_nul_is_replaced_where_the_target_refuses_it(value: Any) -> None:
     assert "\\u0000" not in json.dumps(to_json(value, nul="replace"))
 
 
+def test_lone_surrogates_stay_for_who_escapes_them() -> None:
+    for value in (["\ud800"], ["\ud800", b""]):
+        assert "\ud800" in json_text(value, surrogates="keep")
+
+
 @untimed
 @given(values, st.integers(0, 200), st.sampled_from([None, 2]))
 def test_a_preview_is_the_beginning_of_the_text(value: Any, most: int, indent: int | None) -> None:
