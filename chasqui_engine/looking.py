@@ -45,6 +45,12 @@ class Looker:
             await connector.close()
             raise
 
+    @property
+    def server(self) -> str | None:
+        """Which server and database it is, the same whatever URL leads there; None when the server does not say."""
+        run_id = self.link.capabilities.run_id
+        return f"{run_id}/{self._connector.database}" if run_id else None
+
     async def names(self) -> list[str]:
         """Every queue there is, in alphabetical order; names that no queue can have come last."""
         return sorted(await inspecting.queue_names(self.link), key=lambda name: (_is_odd(name), name))

@@ -41,6 +41,8 @@ class Capabilities:
     """Scripts may ask to run on a full server (Redis 7, Valkey)."""
     setinfo: bool
     """`CLIENT SETINFO`: CLIENT LIST shows which library a client is (Redis 7.2, Valkey)."""
+    run_id: str
+    """Which server it is, however it is reached; empty when it does not say."""
 
     @staticmethod
     def read(info: Any, commands: Any) -> Capabilities:
@@ -58,6 +60,7 @@ class Capabilities:
             claim=not valkey and redis_version >= _XREADGROUP_CLAIM,
             script_flags=valkey or functions or redis_version >= _SCRIPT_FLAGS,
             setinfo=valkey or redis_version >= _CLIENT_SETINFO,
+            run_id=facts.get("run_id", ""),
         )
 
     def introduction(self) -> Sequence[tuple[str, ...]]:

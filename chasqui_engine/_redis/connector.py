@@ -32,6 +32,11 @@ class Connector:
         """Where the server is, for people; never a password in it."""
         return self._endpoint.address
 
+    @property
+    def database(self) -> int:
+        """The number of the database."""
+        return self._endpoint.database
+
     def link(self, patience_s: float) -> Link:
         """A new link, not yet connected."""
         name = for_client_list(f"chasqui-{self._role}:{self.keys.queue}")

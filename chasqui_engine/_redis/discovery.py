@@ -39,6 +39,7 @@ class SentinelMaster:
         self._service = unquote(service)
         self._watch: SentinelWatch | None = None
         self.address = f"sentinel {self._service} at {_listed(parts.places)}"
+        self.database = self._master.database
 
     async def open(self, client_name: str) -> AbstractConnection:
         watch = self._watch
@@ -102,6 +103,7 @@ class ClusterSlot:
         self._places = list(parts.places)
         self._slot = key_slot(key.encode())
         self.address = f"cluster at {_listed(parts.places)}"
+        self.database = 0
 
     async def open(self, client_name: str) -> AbstractConnection:
         return await self._node.open_at(client_name, await self._find())

@@ -30,6 +30,8 @@ class Endpoint(Protocol):
 
     address: str
     """For people: never a password in it."""
+    database: int
+    """Its number."""
 
     async def open(self, client_name: str) -> AbstractConnection:
         """A connection that has shaken hands."""
@@ -52,6 +54,7 @@ class _Embedded:
         self._held: EmbeddedServer | None = None
         self._opening = asyncio.Lock()
         self.address = f"embedded server in {self._address.directory or 'a temporary folder'}"
+        self.database = 0
 
     async def open(self, client_name: str) -> AbstractConnection:
         from chasqui_engine._redis import embedded

@@ -44,6 +44,7 @@ class Server:
         self._timeout_s: float = self._options["socket_connect_timeout"]
         self._fetch = fetch
         self.address = self._options.get("path") or f"{self._options['host']}:{self._options['port']}"
+        self.database = int(self._options.get("db") or 0)
         try:
             self._connection_class(**self._options)
         except (TypeError, ValueError, ClientError):

@@ -67,10 +67,11 @@ class QueuesLook:
                 self._names = await looker.names()
                 self._named_at = monotonic()
             seen = await looker.look(self._names[: self._settings.most_queues], events=_EVENTS_FOR_RATE)
-            address = looker.address
+            address, server = looker.address, looker.server
         return {
             "name": self._connection,
             "address": address,
+            "server": server,
             "total": len(self._names),
             "queues": [queue_row(one) for one in seen if isinstance(one, QueueSnapshot)],
             "bad": [{"queue": one.name, "error": one.error} for one in seen if isinstance(one, BadQueue)],

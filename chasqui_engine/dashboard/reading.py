@@ -68,7 +68,19 @@ async def queues_live(the: The, user: Looking, visible: Visible) -> Response:
 
 
 def _queues(seen: Any, visible: frozenset[str]) -> dict[str, Any]:
-    return {"connections": [one for one in seen if one["name"] in visible], "now_ms": now_ms()}
+    return {"connections": _told_apart([one for one in seen if one["name"] in visible]), "now_ms": now_ms()}
+
+
+def _told_apart(connections: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Connections with the first one that leads to the same server as `same_as`: a server's jobs are counted once."""
+    first: dict[str, str] = {}
+    told = []
+    for one in connections:
+        server = one.get("server")
+        known = server and first.setdefault(server, one["name"])
+        shown = {name: value for name, value in one.items() if name != "server"}
+        told.append({**shown, "same_as": known if known and known != one["name"] else None})
+    return told
 
 
 @router.get("/queues/search")

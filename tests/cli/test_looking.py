@@ -214,7 +214,7 @@ def test_a_clock_that_is_wrong() -> None:
     from chasqui_engine._redis.server_facts import ServerFacts
 
     facts = ServerFacts(info={}, settings={}, clock_ms=1_000_000, user=None, forbidden=None)
-    capabilities = Capabilities("redis", "7.0.0", "noeviction", False, False, True, False)
+    capabilities = Capabilities("redis", "7.0.0", "noeviction", False, False, True, False, "")
 
     def level(local_ms: int) -> str:
         return next(one.level for one in of_server(facts, capabilities, local_ms) if one.what == "clock")

@@ -72,9 +72,12 @@ class NobodyGuard:
         raise HTTPException(401, "Who are you?")
 
 
-def app_for(url: str, guard: Any = None, *, name: str = "main", **settings: Any) -> FastAPI:
+def app_for(
+    url: str, guard: Any = None, *, name: str = "main", further: tuple[str, ...] = (), **settings: Any
+) -> FastAPI:
     settings.setdefault("live_interval_s", 0.2)
-    return create_app(FixedConnections({name: url}), guard or TokenGuard(TOKEN), DashboardSettings(**settings))
+    connections = FixedConnections(dict.fromkeys((name, *further), url))
+    return create_app(connections, guard or TokenGuard(TOKEN), DashboardSettings(**settings))
 
 
 class Served:

@@ -45,10 +45,12 @@ export async function showQueues(main, { crumbs, tell }) {
 }
 
 function drawTotals(place, view) {
-  const all = view.connections.flatMap((one) => one.queues);
+  // Several connections may lead to one server: its jobs count once.
+  const servers = view.connections.filter((one) => !one.same_as);
+  const all = servers.flatMap((one) => one.queues);
   const sum = (field) => all.reduce((total, row) => total + row[field], 0);
   const tiles = [
-    ["Queues", count(view.connections.reduce((total, one) => total + (one.total || 0), 0))],
+    ["Queues", count(servers.reduce((total, one) => total + (one.total || 0), 0))],
     ["Waiting", count(sum("waiting"))],
     ["Active", count(sum("active"))],
     ["Delayed", count(sum("delayed"))],
@@ -86,7 +88,8 @@ function connectionSection(one) {
 
 function updateSection(section, one, wanted) {
   const matches = one.queues.filter((row) => row.queue.toLowerCase().includes(wanted.toLowerCase()));
-  say(section.querySelector(".address"), one.address || "");
+  const same = one.same_as ? ` (the same server as ${one.same_as})` : "";
+  say(section.querySelector(".address"), (one.address || "") + same);
   section.querySelector("table").hidden = !matches.length;
   keyed(section.querySelector("tbody"), matches, (row) => row.queue, (row) => queueRow(one.name, row), updateRow);
   const below = section.querySelector(".below");

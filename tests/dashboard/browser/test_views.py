@@ -52,6 +52,16 @@ def no_wider_than_the_screen(page: Page) -> bool:
     return bool(page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"))
 
 
+def test_a_server_counts_once_however_many_connections_lead_there(open_tab: OpenTab, furnished: SyncQueue) -> None:
+    page = open_tab(further=("second", "third")).page
+    sections = page.locator("section.card")
+    expect(sections).to_have_count(3)
+    expect(sections.nth(2).locator(".address")).to_contain_text("the same server as main")
+    expect(sections.nth(0).locator(".address")).not_to_contain_text("the same server")
+    tile = page.locator(".tile", has_text="Delayed").locator(".tile-value")
+    expect(tile).to_have_text(str(sum(map(int, sections.nth(0).locator("td.delayed").all_inner_texts()))))
+
+
 def test_from_the_list_of_queues_to_a_job(open_tab: OpenTab, furnished: SyncQueue) -> None:
     page = open_tab(AnyGuard()).open()
     page.get_by_label("Find a queue").fill(furnished.name)

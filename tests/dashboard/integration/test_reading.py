@@ -268,3 +268,30 @@ async def test_a_server_that_is_away_is_told_and_holds_up_nothing() -> None:
         assert response.status_code == 503
         assert "secret-word" not in json.dumps(told) + response.text
     await app.state.dashboard.close()
+
+
+async def test_connections_to_one_server_are_told_apart_from_others(valkey_url: str, queue_name: str) -> None:
+    import httpx
+
+    from chasqui_engine.dashboard import DashboardSettings, FixedConnections, create_app
+    from tests.dashboard.kit import AnyGuard
+
+    base = valkey_url.rpartition("/")[0]
+    same = base.replace("127.0.0.1", "localhost")
+    urls = {
+        "a": f"{base}/0",
+        "b": f"{same}/0",
+        "c": f"{base}/1",
+        "d": f"{base}/1?socket_timeout=9",
+        "e": "redis://127.0.0.1:1",
+    }
+    app = create_app(FixedConnections(urls), AnyGuard(), DashboardSettings(live_interval_s=0.1))
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://dashboard") as client:
+
+        async def look() -> Any:
+            return (await client.get("/api/queues")).json()["connections"]
+
+        seen = await eventually(look, lambda found: sum("address" in one for one in found) == 4)
+    await app.state.dashboard.close()
+    assert {one["name"]: one["same_as"] for one in seen} == {"a": None, "b": "a", "c": None, "d": "c", "e": None}
+    assert not any("server" in one for one in seen)
