@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk.bases.decorator import determine_kwargs
+from chasqui_provider.compat import determine_kwargs
 
 if TYPE_CHECKING:
     from airflow.sdk.definitions._internal.templater import Templater

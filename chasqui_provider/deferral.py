@@ -12,9 +12,8 @@ import time
 from collections.abc import Sequence
 from datetime import timedelta
 
-from airflow.providers.common.compat.sdk import conf
-
 from chasqui_engine import ChasquiError
+from chasqui_provider.compat import conf
 from chasqui_provider.connection import Settings
 from chasqui_provider.endings import Ending
 from chasqui_provider.results import OnDead, wait_now

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
-from airflow.providers.common.compat.sdk import AirflowNotFoundException
-
 from chasqui_engine import ChasquiError
+from chasqui_provider.compat import AirflowNotFoundException
 from chasqui_provider.hooks.chasqui import ChasquiHook
 from chasqui_provider.places import place_of
 

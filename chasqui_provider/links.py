@@ -6,10 +6,10 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 import attrs
-from airflow.providers.common.compat.sdk import AirflowNotFoundException, conf
 from airflow.sdk import BaseOperatorLink
 
 from chasqui_engine import ChasquiError
+from chasqui_provider.compat import AirflowNotFoundException, conf
 from chasqui_provider.hooks.chasqui import ChasquiHook
 
 _DEFAULT = "/chasqui"

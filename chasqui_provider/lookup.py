@@ -19,7 +19,8 @@ def connection_url(conn_id: str) -> str:
 def _ask_airflow(conn_id: str) -> str:
     try:
         from airflow.models.connection import Connection
-        from airflow.providers.common.compat.sdk import AirflowNotFoundException
+
+        from chasqui_provider.compat import AirflowNotFoundException
     except ImportError as err:
         raise ConfigError(
             f"connection {conn_id!r} is kept by Airflow, which is not installed here: pip install 'chasqui[airflow]', "

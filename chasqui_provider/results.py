@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from airflow.providers.common.compat.sdk import AirflowFailException
-
+from chasqui_provider.compat import AirflowFailException
 from chasqui_provider.connection import Settings
 from chasqui_provider.endings import COMPLETED, DEAD, Ending
 from chasqui_provider.waiting import Waits

@@ -6,11 +6,12 @@ import asyncio
 from typing import Any
 
 from airflow import __version__ as airflow_version
-from airflow.providers.common.compat.sdk import mask_secret
 from airflow.sdk import BaseHook
+from airflow.sdk.log import mask_secret
 
 from chasqui_engine import ChasquiError, Queue, SyncQueue, name_program
 from chasqui_provider.connection import CONN_TYPE, DEFAULT_CONN_ID, Settings, settings_of
+from chasqui_provider.form import behaviour_for_hook, widgets_for_hook
 from chasqui_provider.hooks.reporting import ReportingQueue, is_lineage_read
 
 # Whatever imports this module is a part of Airflow.
@@ -34,6 +35,16 @@ class ChasquiHook(BaseHook):
     default_conn_name = DEFAULT_CONN_ID
     conn_type = CONN_TYPE
     hook_name = "Chasqui"
+
+    @classmethod
+    def get_ui_field_behaviour(cls) -> dict[str, Any]:
+        """The form of a connection, for Airflow 3.1."""
+        return behaviour_for_hook()
+
+    @classmethod
+    def get_connection_form_widgets(cls) -> dict[str, Any]:
+        """The form's own fields, for Airflow 3.1."""
+        return widgets_for_hook()
 
     def __init__(self, chasqui_conn_id: str = DEFAULT_CONN_ID, *, report_lineage: bool = True, **kwargs: Any) -> None:
         super().__init__(**kwargs)

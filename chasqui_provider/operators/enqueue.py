@@ -7,11 +7,11 @@ from datetime import timedelta
 from time import time
 from typing import Any, ClassVar
 
-from airflow.providers.common.compat.sdk import conf
 from airflow.sdk import BaseOperator
 
 from chasqui_engine import ConfigError, ProducerConfig
 from chasqui_provider.callables import unrendered, value_of
+from chasqui_provider.compat import conf
 from chasqui_provider.connection import DEFAULT_CONN_ID, Settings
 from chasqui_provider.deferral import resumable_at_s, wait_a_moment
 from chasqui_provider.endings import Ending

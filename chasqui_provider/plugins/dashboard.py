@@ -12,13 +12,13 @@ from airflow.api_fastapi.app import get_auth_manager
 from airflow.api_fastapi.auth.managers.models.resource_details import ConnectionDetails
 from airflow.api_fastapi.core_api.security import bearer_scheme, get_user
 from airflow.models.connection import Connection
-from airflow.providers.common.compat.sdk import AirflowNotFoundException, conf
 from airflow.secrets.environment_variables import CONN_ENV_PREFIX, EnvironmentVariablesBackend
 from airflow.utils.session import create_session
 from fastapi import FastAPI, HTTPException, Request
 from sqlalchemy import select
 
 from chasqui_engine.dashboard import DashboardSettings, create_app
+from chasqui_provider.compat import AirflowNotFoundException, conf
 from chasqui_provider.connection import CONN_TYPE, settings_of
 from chasqui_provider.redis_connection import REDIS_CONN_TYPE
 

@@ -31,7 +31,6 @@ from airflow.models.asset import AssetDagRunQueue as Queued
 from airflow.models.asset import AssetEvent
 from airflow.models.asset import DagScheduleAssetReference as Reference
 from airflow.models.dagrun import DagRun
-from airflow.providers.common.compat.sdk import conf
 from airflow.utils.sqlalchemy import with_row_locks
 from airflow.utils.types import DagRunType
 from sqlalchemy import func, or_, select, update
@@ -39,6 +38,7 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import object_session
 
+from chasqui_provider.compat import conf
 from chasqui_provider.told import told_by_us
 
 if TYPE_CHECKING:

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from airflow.providers.common.messaging.providers.base_provider import BaseMessageQueueProvider
+from airflow.exceptions import AirflowOptionalProviderFeatureException
+
+try:
+    from airflow.providers.common.messaging.providers.base_provider import BaseMessageQueueProvider
+except ImportError as err:
+    raise AirflowOptionalProviderFeatureException(
+        "a MessageQueueTrigger needs apache-airflow-providers-common-messaging: pip install 'chasqui[airflow]'"
+    ) from err
 from airflow.triggers.base import BaseEventTrigger
 
 from chasqui_provider.triggers.chasqui import ChasquiMessageTrigger

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from airflow.providers.common.compat.sdk import conf
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
 from airflow.triggers.base import StartTriggerArgs
 
 from chasqui_engine import ChasquiError
+from chasqui_provider.compat import conf
 from chasqui_provider.connection import DEFAULT_CONN_ID
 from chasqui_provider.deferral import resumable_at_s, wait_a_moment
 from chasqui_provider.hooks.chasqui import ChasquiHook
