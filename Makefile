@@ -15,7 +15,7 @@ PACKAGES := chasqui_engine chasqui_provider pyspark_chasqui
 SOURCES  := $(PACKAGES) $(wildcard tests benchmarks dags_examples demo)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test e2e spark docs dist compat check servers soak bench constraints clean
+.PHONY: help venv demo test e2e spark docs dist compat fresh check servers soak bench constraints clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -71,6 +71,10 @@ compat: $(STAMP) ## The engine with every supported redis client and Python, the
 	tests/compat/run
 	tests/compat/airflow 3.1
 	tests/compat/airflow 3.2
+
+# Two bare Debians, by debootstrap; takes root and about half an hour.
+fresh: ## A clone on bare Debians 12 and 13: demo and tests, with nothing but python3, make and git
+	tests/fresh/run $(ARGS)
 
 soak: $(STAMP) servers ## The long runs under load
 	$(BIN)/pytest -m soak --timeout 3600 $(ARGS)
