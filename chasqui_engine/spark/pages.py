@@ -127,7 +127,7 @@ def _fields(data: Bytes, count: int, strings: Texts, sizes_of_lists: Ints) -> Pa
 def _numbers(data: Bytes, lines: Texts, which: Ints) -> Ints | None:
     """What stands after the first byte of some lines, as numbers; None if one of them is not."""
     starts, digits = lines.starts[which] + 1, lines.lengths[which] - 1
-    longest = int(digits.max()) if len(digits) else 0
+    longest = int(np.max(digits, initial=0))
     if (digits < 1).any() or longest > 15:
         return None
     # Most have one digit or two, so those with more are picked out place by place. Bytes below "0" wrap round.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 import redis
 
+from chasqui_engine.spark.java import use_java
 from chasqui_engine.spark.session import session as new_session
 
 if TYPE_CHECKING:
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 CONN_ID = "spark_tests"
 """A connection of Airflow's that Spark's processes find in their environment, which is fixed when Spark starts."""
+
+# For Spark's own programs too, which some tests start.
+use_java()
 
 collect_ignore_glob = [] if importlib.util.find_spec("pyspark") else ["test_*.py"]
 
