@@ -10,8 +10,9 @@ from typing import Any
 from chasqui_engine._redis import records
 from chasqui_engine._redis.connection import Link
 from chasqui_engine._redis.keys import QueueKeys
-from chasqui_engine.codec import decode_id, decode_job, with_attempt
+from chasqui_engine.codec import decode_id, with_attempt
 from chasqui_engine.errors import DecodeError
+from chasqui_engine.glimpse import glimpse_job
 from chasqui_engine.job import DlqEntry, DlqReason
 from chasqui_engine.times import iso
 
@@ -58,8 +59,8 @@ def died_at_ms(entry: DlqEntry) -> int:
     return int(entry.dlq_id.partition("-")[0])
 
 
-def described(entry: DlqEntry) -> dict[str, Any]:
-    """A dead letter, decoded as far as it can be."""
+def described(entry: DlqEntry, payload_chars: int | None = None) -> dict[str, Any]:
+    """A dead letter, decoded as far as it can be, and so much of its payload."""
     facts: dict[str, Any] = {
         "dlq_id": entry.dlq_id,
         "source_id": entry.source_id,
@@ -71,7 +72,7 @@ def described(entry: DlqEntry) -> dict[str, Any]:
         "job_id": decode_id(entry.payload),
     }
     try:
-        job = decode_job(entry.payload, entry.name)
+        job = glimpse_job(entry.payload, entry.name, payload_chars)
     except DecodeError as err:
         return {**facts, "payload": None, "unreadable": str(err.args[0])}
     # The envelope is as it was before its last run.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 
 from chasqui_engine._redis import adding, inspecting, records
@@ -21,10 +22,15 @@ class DelayedJob:
     """None when it cannot be read."""
 
 
-async def list_next(link: Link, keys: QueueKeys, *, start: int, limit: int) -> list[DelayedJob]:
+async def list_next(
+    link: Link, keys: QueueKeys, *, start: int, limit: int, payload_chars: int | None
+) -> list[DelayedJob]:
     """Delayed jobs, the next to run first."""
     found = await inspecting.list_delayed(link, keys, start=start, count=limit) if limit else []
-    return [DelayedJob(run_at_ms=run_at_ms, job=delayed_job(member)) for member, run_at_ms in found]
+    # Decoding can take long, and nothing else would run on this loop meanwhile.
+    return await asyncio.to_thread(
+        lambda: [DelayedJob(run_at_ms=run_at_ms, job=delayed_job(member, payload_chars)) for member, run_at_ms in found]
+    )
 
 
 async def reschedule(link: Link, keys: QueueKeys, config: ProducerConfig, job_id: JobId, run_at_ms: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 
 from chasqui_engine._redis import inspecting
@@ -9,9 +10,10 @@ from chasqui_engine._redis import listing as stored
 from chasqui_engine._redis.connection import Link
 from chasqui_engine._redis.inspecting import Entry
 from chasqui_engine._redis.keys import QueueKeys
-from chasqui_engine.codec import decode_id, decode_job
+from chasqui_engine.codec import decode_id
 from chasqui_engine.errors import DecodeError
 from chasqui_engine.events.event import QueueEvent
+from chasqui_engine.glimpse import glimpse_job
 from chasqui_engine.job import Job, JobId
 from chasqui_engine.snapshot import LOOKED_AT
 
@@ -33,21 +35,21 @@ class ListedJob:
     deliveries: int = 0
 
 
-async def waiting(link: Link, keys: QueueKeys, group: str, *, after: str | None, limit: int) -> list[ListedJob]:
+async def waiting(
+    link: Link, keys: QueueKeys, group: str, *, after: str | None, limit: int, payload_chars: int | None
+) -> list[ListedJob]:
     """Jobs that wait, the next to run first."""
     found = await stored.waiting(link, keys, group, after=after, count=limit) if limit else []
-    return [_listed(entry) for entry in found]
+    # Decoding can take long, and nothing else would run on this loop meanwhile.
+    return await asyncio.to_thread(lambda: [_listed(entry, payload_chars) for entry in found])
 
 
-async def active(link: Link, keys: QueueKeys, group: str, *, limit: int) -> list[ListedJob]:
+async def active(link: Link, keys: QueueKeys, group: str, *, limit: int, payload_chars: int | None) -> list[ListedJob]:
     """Jobs in the hands of the group's workers, the oldest first."""
     held = await stored.pending(link, keys, group, count=limit) if limit else []
     found = await stored.entries(link, keys.stream, [one.entry_id for one in held])
-    return [
-        _listed(entry, one.consumer, one.idle_ms, one.deliveries)
-        for one, entry in zip(held, found, strict=True)
-        if entry is not None  # it has just ended
-    ]
+    pairs = [(entry, one) for one, entry in zip(held, found, strict=True) if entry is not None]  # some have just ended
+    return await asyncio.to_thread(lambda: [_listed(entry, payload_chars, one) for entry, one in pairs])
 
 
 async def newest_events(link: Link, keys: QueueKeys, *, after: str, before: str | None, limit: int) -> list[QueueEvent]:
@@ -66,10 +68,10 @@ async def events_of_job(link: Link, keys: QueueKeys, job_id: JobId, *, limit: in
     return events[::-1]
 
 
-def _listed(entry: Entry, consumer: str | None = None, idle_ms: int = 0, deliveries: int = 0) -> ListedJob:
+def _listed(entry: Entry, payload_chars: int | None, held: stored.Pending | None = None) -> ListedJob:
     name, envelope = entry.fields.get(b"n", b"").decode(errors="replace"), entry.fields.get(b"d", b"")
     try:
-        job = decode_job(envelope, name)
+        job = glimpse_job(envelope, name, payload_chars)
     except DecodeError:
         job = None
     return ListedJob(
@@ -77,7 +79,7 @@ def _listed(entry: Entry, consumer: str | None = None, idle_ms: int = 0, deliver
         job_id=job.id if job is not None else decode_id(envelope),
         name=name,
         job=job,
-        consumer=consumer,
-        idle_ms=idle_ms,
-        deliveries=deliveries,
+        consumer=None if held is None else held.consumer,
+        idle_ms=0 if held is None else held.idle_ms,
+        deliveries=0 if held is None else held.deliveries,
     )

@@ -170,10 +170,13 @@ class Producer:
             check_job_id(job_id)
         return await adding.cancel(self._open_link(), self._keys, job_ids)
 
-    async def list_delayed(self, limit: int = 100, *, start: int = 0) -> list[DelayedJob]:
-        """Delayed jobs, the next to run first."""
+    async def list_delayed(
+        self, limit: int = 100, *, start: int = 0, payload_chars: int | None = None
+    ) -> list[DelayedJob]:
+        """Delayed jobs, the next to run first, with so much of their payloads."""
         start, limit = _checked_limit(start, "start"), _checked_limit(limit)
-        return await delayed.list_next(self._open_link(), self._keys, start=start, limit=limit)
+        link, keys = self._open_link(), self._keys
+        return await delayed.list_next(link, keys, start=start, limit=limit, payload_chars=payload_chars)
 
     async def run_delayed_now(self, job_id: JobId) -> bool:
         """Lets a delayed job run now; True if it was still delayed."""
@@ -214,20 +217,33 @@ class Producer:
         """Whether the server has anything of the queue: a job, an event, a repeatable or a pause, now or once."""
         return await inspecting.exists(self._open_link(), self._keys)
 
-    async def get_job(self, job_id: JobId, *, group: str = "default", whole: bool = False) -> JobInfo:
+    async def get_job(
+        self, job_id: JobId, *, group: str = "default", whole: bool = False, payload_chars: int | None = None
+    ) -> JobInfo:
         """Where a job is, and what happened to it so far; see `JobInfo`. `whole` looks through all that waits."""
-        return await snapshot.find_job(self._open_link(), self._keys, group, check_job_id(job_id), whole=whole)
+        link, keys = self._open_link(), self._keys
+        return await snapshot.find_job(
+            link, keys, group, check_job_id(job_id), whole=whole, payload_chars=payload_chars
+        )
 
     async def list_waiting(
-        self, limit: int = 100, *, after: str | None = None, group: str = "default"
+        self,
+        limit: int = 100,
+        *,
+        after: str | None = None,
+        group: str = "default",
+        payload_chars: int | None = None,
     ) -> list[ListedJob]:
-        """Jobs that wait, the next to run first; after the entry of that id, if it is given."""
-        limit = _checked_limit(limit)
-        return await listing.waiting(self._open_link(), self._keys, group, after=after, limit=limit)
+        """Jobs that wait, the next to run first, with so much of their payloads; after that entry, if it is given."""
+        limit, link, keys = _checked_limit(limit), self._open_link(), self._keys
+        return await listing.waiting(link, keys, group, after=after, limit=limit, payload_chars=payload_chars)
 
-    async def list_active(self, limit: int = 100, *, group: str = "default") -> list[ListedJob]:
-        """Jobs in the hands of workers, the oldest first."""
-        return await listing.active(self._open_link(), self._keys, group, limit=_checked_limit(limit))
+    async def list_active(
+        self, limit: int = 100, *, group: str = "default", payload_chars: int | None = None
+    ) -> list[ListedJob]:
+        """Jobs in the hands of workers, the oldest first, with so much of their payloads."""
+        limit, link, keys = _checked_limit(limit), self._open_link(), self._keys
+        return await listing.active(link, keys, group, limit=limit, payload_chars=payload_chars)
 
     async def newest_events(
         self, limit: int = 1000, *, after: str = "0", before: str | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -11,9 +12,10 @@ from chasqui_engine._redis import inspecting, records
 from chasqui_engine._redis.connection import Link
 from chasqui_engine._redis.inspecting import Entry, Standing
 from chasqui_engine._redis.keys import QueueKeys
-from chasqui_engine.codec import decode_delayed, decode_failure, decode_job
+from chasqui_engine.codec import decode_delayed, decode_failure
 from chasqui_engine.errors import DecodeError
 from chasqui_engine.events.event import QueueEvent
+from chasqui_engine.glimpse import glimpse_job
 from chasqui_engine.job import Job, JobId
 
 LOOKED_AT = 10_000
@@ -169,21 +171,30 @@ def _throughput(events: list[tuple[int, str]], now_ms: int, *, cut_at: int) -> T
 
 
 async def find_job(
-    link: Link, keys: QueueKeys, group: str, job_id: JobId, looked_at: int = LOOKED_AT, *, whole: bool = False
+    link: Link,
+    keys: QueueKeys,
+    group: str,
+    job_id: JobId,
+    looked_at: int = LOOKED_AT,
+    *,
+    whole: bool = False,
+    payload_chars: int | None = None,
 ) -> JobInfo:
     """Where a job is. What lies deeper than `looked_at` in a queue is found by what was told about it, if at all.
 
     With `whole`, the whole stream is gone through before a job is taken for unknown: seconds where millions wait.
+    Of its payload, as much is decoded as makes `payload_chars`, or all.
     """
+    most = payload_chars
     found = (
-        await _at_an_end(link, keys, group, job_id, looked_at)
-        or await _delayed(link, keys, job_id, looked_at)
-        or await _dead(link, keys, job_id, looked_at)
+        await _at_an_end(link, keys, group, job_id, looked_at, most)
+        or await _delayed(link, keys, job_id, looked_at, most)
+        or await _dead(link, keys, job_id, looked_at, most)
         or await _ended(link, keys, job_id)
     )
     if found is None and whole:
         entry = await inspecting.find_entry(link, keys.stream, job_id)
-        found = None if entry is None else await _on_the_stream(link, keys, group, job_id, entry)
+        found = None if entry is None else await _on_the_stream(link, keys, group, job_id, entry, most)
     info = await _with_history(link, keys, found or JobInfo(id=job_id, state=JobState.UNKNOWN), looked_at)
     if found is None and info.state in _STATES_IN_DELAYED:
         # A cancel leaves no event behind: the set itself has the last word, if all of it can be looked at.
@@ -193,19 +204,23 @@ async def find_job(
     return info
 
 
-async def _at_an_end(link: Link, keys: QueueKeys, group: str, job_id: JobId, looked_at: int) -> JobInfo | None:
+async def _at_an_end(
+    link: Link, keys: QueueKeys, group: str, job_id: JobId, looked_at: int, most: int | None
+) -> JobInfo | None:
     # What runs is at the front; what was just added, at the end.
     for newest_first in (False, True):
         entry = await inspecting.find_entry(
             link, keys.stream, job_id, newest_first=newest_first, at_most=-(-looked_at // 2)
         )
         if entry is not None:
-            return await _on_the_stream(link, keys, group, job_id, entry)
+            return await _on_the_stream(link, keys, group, job_id, entry, most)
     return None
 
 
-async def _on_the_stream(link: Link, keys: QueueKeys, group: str, job_id: JobId, entry: Entry) -> JobInfo:
-    info = _described(job_id, JobState.WAITING, entry)
+async def _on_the_stream(
+    link: Link, keys: QueueKeys, group: str, job_id: JobId, entry: Entry, most: int | None
+) -> JobInfo:
+    info = await _described(job_id, JobState.WAITING, entry, most)
     pending = await inspecting.pending_entry(link, keys, group, entry.entry_id)
     if pending is None:
         return info
@@ -215,25 +230,26 @@ async def _on_the_stream(link: Link, keys: QueueKeys, group: str, job_id: JobId,
     return replace(info, state=JobState.ACTIVE, consumer=consumer, attempt=attempt)
 
 
-async def _delayed(link: Link, keys: QueueKeys, job_id: JobId, looked_at: int) -> JobInfo | None:
+async def _delayed(link: Link, keys: QueueKeys, job_id: JobId, looked_at: int, most: int | None) -> JobInfo | None:
     found = await inspecting.find_delayed(link, keys, job_id, at_most=looked_at)
     if found is None:
         return None
     member, run_at_ms = found
-    job = delayed_job(member)
+    job = await asyncio.to_thread(delayed_job, member, most)
     if job is None:
         return JobInfo(id=job_id, state=JobState.DELAYED, run_at_ms=run_at_ms)
     state = JobState.FAILED if job.attempt else JobState.DELAYED
     return replace(_of_job(job_id, state, job), run_at_ms=run_at_ms)
 
 
-async def _dead(link: Link, keys: QueueKeys, job_id: JobId, looked_at: int) -> JobInfo | None:
+async def _dead(link: Link, keys: QueueKeys, job_id: JobId, looked_at: int, most: int | None) -> JobInfo | None:
     entry = await inspecting.find_entry(link, keys.dlq, job_id, newest_first=True, at_most=looked_at)
     [record] = await records.get_failures(link, keys, [job_id])
     if entry is None and record is None:
         return None
-    info = JobInfo(id=job_id, state=JobState.DEAD) if entry is None else _described(job_id, JobState.DEAD, entry)
+    info = JobInfo(id=job_id, state=JobState.DEAD)
     if entry is not None:
+        info = await _described(job_id, JobState.DEAD, entry, most)
         reason, detail = entry.fields.get(b"reason", b""), entry.fields.get(b"detail")
         error = None if detail is None else detail.decode(errors="replace")
         # The envelope is as it was before its last run.
@@ -291,10 +307,11 @@ _STATE_TOLD_BY = {
 _STATES_IN_DELAYED = (JobState.DELAYED, JobState.FAILED)
 
 
-def _described(job_id: JobId, state: JobState, entry: Entry) -> JobInfo:
+async def _described(job_id: JobId, state: JobState, entry: Entry, payload_chars: int | None) -> JobInfo:
     name = entry.fields.get(b"n", b"").decode(errors="replace")
     try:
-        job = decode_job(entry.fields.get(b"d", b""), name)
+        # Decoding can take long, and nothing else would run on this loop meanwhile.
+        job = await asyncio.to_thread(glimpse_job, entry.fields.get(b"d", b""), name, payload_chars)
     except DecodeError:
         return JobInfo(id=job_id, state=state, name=name)
     return _of_job(job_id, state, job)
@@ -311,10 +328,10 @@ def _of_job(job_id: JobId, state: JobState, job: Job) -> JobInfo:
     )
 
 
-def delayed_job(member: bytes) -> Job | None:
-    """The job in a member of the delayed set; None when it cannot be read."""
+def delayed_job(member: bytes, payload_chars: int | None = None) -> Job | None:
+    """The job in a member of the delayed set, with so much of its payload; None when it cannot be read."""
     try:
         name, envelope = decode_delayed(member)
-        return decode_job(envelope, name)
+        return glimpse_job(envelope, name, payload_chars)
     except DecodeError:
         return None

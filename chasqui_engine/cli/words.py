@@ -16,7 +16,7 @@ from chasqui_engine.cli.session import USAGE, fail
 from chasqui_engine.cli.terminal import one_line
 from chasqui_engine.clock import now_ms
 from chasqui_engine.config import ProducerConfig
-from chasqui_engine.payload_json import json_text
+from chasqui_engine.payload_json import preview
 
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _DURATION = re.compile(r"(?P<number>\d+(\.\d+)?)\s*(?P<unit>ms|[smhdw])?")
@@ -142,8 +142,7 @@ def ago(ms: float) -> str:
 
 def brief(value: Any, width: int = 60) -> str:
     """A value on one line, cut where it is long."""
-    text = value if isinstance(value, str) else json_text(value)
-    text = one_line(text)
+    text = one_line(value[: width + 1] if isinstance(value, str) else preview(value, width))
     return text if len(text) <= width else f"{text[: width - 1]}…"
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, HTTPException, Query, Request
@@ -13,8 +14,10 @@ from chasqui_engine import version
 from chasqui_engine.clock import now_ms
 from chasqui_engine.dashboard import audit, csrf, looks, rows
 from chasqui_engine.dashboard.answers import answer, stream
+from chasqui_engine.dashboard.readable import BRIEF_CHARS, WHOLE_CHARS
 from chasqui_engine.dashboard.selecting import MOST_IDS, Selected, WantedQuery, check_ids, each, newest_page
 from chasqui_engine.dashboard.series import WINDOWS_MIN, Series
+from chasqui_engine.dashboard.settings import Payloads
 from chasqui_engine.dashboard.state import Asked, At, Dashboard, Looking, Named, Place, The, Visible
 from chasqui_engine.errors import ConfigError
 
@@ -124,18 +127,18 @@ async def waiting(the: The, user: Looking, at: At, after: Cursor = None) -> Resp
     count = the.settings.page_size
     check_ids([after] if after else [])
     async with the.producer(at) as producer:
-        found = await producer.list_waiting(count + 1, after=after, group=the.settings.group)
+        found = await producer.list_waiting(count + 1, after=after, group=the.settings.group, payload_chars=BRIEF_CHARS)
     shown = found[:count]
     more = shown[-1].entry_id if len(found) > count else None
-    return answer({"rows": [rows.listed(one, the.settings.payloads) for one in shown], "next": more})
+    return await _rows(the, rows.listed, shown, more)
 
 
 @router.get("/queue/active")
 async def active(the: The, user: Looking, at: At) -> Response:
     """Jobs in the hands of workers, the oldest first."""
     async with the.producer(at) as producer:
-        found = await producer.list_active(the.settings.page_size, group=the.settings.group)
-    return answer({"rows": [rows.listed(one, the.settings.payloads) for one in found], "next": None})
+        found = await producer.list_active(the.settings.page_size, group=the.settings.group, payload_chars=BRIEF_CHARS)
+    return await _rows(the, rows.listed, found, None)
 
 
 @router.get("/queue/delayed")
@@ -143,9 +146,17 @@ async def delayed(the: The, user: Looking, at: At, start: Annotated[int, Query(g
     """Delayed jobs, the next to run first."""
     count = the.settings.page_size
     async with the.producer(at) as producer:
-        found = await producer.list_delayed(count + 1, start=start)
+        found = await producer.list_delayed(count + 1, start=start, payload_chars=BRIEF_CHARS)
     more = start + count if len(found) > count else None
-    return answer({"rows": [rows.delayed(one, the.settings.payloads) for one in found[:count]], "next": more})
+    return await _rows(the, rows.delayed, found[:count], more)
+
+
+async def _rows(
+    the: Dashboard, show: Callable[[Any, Payloads], Any], found: Sequence[Any], more: Any, **facts: Any
+) -> Response:
+    """A page of rows, made beside the loop: others, and all of Airflow, run on it."""
+    shown = await asyncio.to_thread(lambda: [show(one, the.settings.payloads) for one in found])
+    return answer({"rows": shown, "next": more, **facts})
 
 
 @router.get("/queue/repeatables")
@@ -163,8 +174,7 @@ async def dead(the: The, user: Looking, at: At, wanted: WantedQuery, before: Cur
     async with the.producer(at) as producer:
         found = await newest_page(producer, wanted, before, the.settings.page_size)
         total = (await producer.counts(group=the.settings.group)).dead
-    shown = [rows.dead(entry, the.settings.payloads) for entry in found.entries]
-    return answer({"rows": shown, "next": found.next, "total": total})
+    return await _rows(the, rows.dead, found.entries, found.next, total=total)
 
 
 @router.get("/queue/dead/one")
@@ -175,7 +185,7 @@ async def dead_one(the: The, user: Looking, at: At, dlq_id: Annotated[str, Query
         found = await producer.get_dead([dlq_id])
     if not found:
         raise HTTPException(404, "This dead letter is gone: it was replayed or deleted.")
-    return answer(rows.dead(found[0], the.settings.payloads, brief=False))
+    return answer(await asyncio.to_thread(rows.dead, found[0], the.settings.payloads, brief=False))
 
 
 @router.get("/queue/dead/export")
@@ -218,7 +228,9 @@ async def job(the: The, user: Looking, at: At, job_id: JobIdQuery) -> Response:
     """Where a job is, and its life so far."""
     payloads = the.settings.payloads
     async with the.producer(at) as producer:
-        info = await producer.get_job(job_id, group=the.settings.group)
+        info = await producer.get_job(job_id, group=the.settings.group, payload_chars=WHOLE_CHARS)
         events = await producer.events_of_job(job_id)
-    told = {"job": rows.job(info, payloads), "events": [rows.event(one, payloads) for one in events]}
+    told = await asyncio.to_thread(
+        lambda: {"job": rows.job(info, payloads), "events": [rows.event(one, payloads) for one in events]}
+    )
     return answer({**told, "now_ms": now_ms()})

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from chasqui_engine.cron import CronSchedule
-from chasqui_engine.dashboard.readable import payload_text, plain_payload
+from chasqui_engine.dashboard.readable import BRIEF_CHARS, WHOLE_CHARS, payload_text, plain_payload
 from chasqui_engine.dashboard.settings import Payloads
 from chasqui_engine.dead_letters import described, died_at_ms
 from chasqui_engine.delayed import DelayedJob
@@ -89,7 +89,7 @@ def _local(pattern: RepeatPattern, at_ms: int) -> str:
 
 def dead(entry: DlqEntry, payloads: Payloads, *, brief: bool = True) -> dict[str, Any]:
     """A dead letter; whole, or as it fits into a row."""
-    facts = described(entry)
+    facts = described(entry, BRIEF_CHARS if brief else WHOLE_CHARS)
     readable = "unreadable" not in facts
     error, most = entry.detail or "", _BRIEF_ERROR_CHARS if brief else _ERROR_CHARS
     return {

@@ -23,7 +23,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         *("identity", "posix"),
     ),
     # 1: the wire
-    ("codec", "payload_json", "_redis.*"),
+    ("codec", "glimpse", "payload_json", "_redis.*"),
     # 2: services
     ("leader", "supervise", "results", "connections", "events.*", "metrics.*"),
     # 3: roles
@@ -50,7 +50,7 @@ OWNERS = {
     "airflow": (PROVIDER,),
     "redis": (f"{ENGINE}._redis",),
     "hiredis": (f"{ENGINE}._redis",),
-    "msgpack": (f"{ENGINE}.codec",),
+    "msgpack": (f"{ENGINE}.codec", f"{ENGINE}.glimpse"),
     "pyspark": (f"{ENGINE}.spark", "pyspark_chasqui"),
 }
 

@@ -108,6 +108,11 @@ class Served:
         self._thread.join(PATIENCE_S)
         assert not self._thread.is_alive(), "the dashboard does not end"
 
+    def call_soon(self, function: Callable[[], None]) -> None:
+        """Calls it on the loop that serves."""
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(function)
+
     def _end(self) -> None:
         self._app.state.dashboard.watches.stop()
         self._server.should_exit = True
