@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import Counter
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -255,8 +256,10 @@ async def _dead(link: Link, keys: QueueKeys, job_id: JobId, looked_at: int, most
         # The envelope is as it was before its last run.
         info = replace(info, reason=reason.decode(errors="replace"), last_error=error, attempt=None)
     if record is not None:
-        reason_told, error, attempt = decode_failure(record)
-        info = replace(info, reason=reason_told, last_error=error, attempt=attempt)
+        # Others may have written anything there; the dead letter has its own reason.
+        with contextlib.suppress(DecodeError):
+            reason_told, error, attempt = decode_failure(record)
+            info = replace(info, reason=reason_told, last_error=error, attempt=attempt)
     return info
 
 

@@ -13,6 +13,7 @@ Delay = timedelta | float
 When = datetime | float
 """An aware `datetime` (a naive one is taken for UTC), or epoch seconds."""
 
+_COUNTED_MS = 10**20
 FURTHEST_MS = 2**52
 """Beyond this Redis, which keeps times as doubles, does not hold them exactly."""
 
@@ -36,7 +37,7 @@ def iso(ms: float) -> str:
     try:
         return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     except (ValueError, OverflowError, OSError):
-        return f"{ms:.0f} ms"
+        return f"{ms:.0f} ms" if abs(ms) < _COUNTED_MS else "beyond all calendars"
 
 
 def stored_ms(score: float) -> int:

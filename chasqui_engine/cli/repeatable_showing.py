@@ -10,6 +10,7 @@ from chasqui_engine.cli.words import ago
 from chasqui_engine.clock import now_ms
 from chasqui_engine.cron import CronSchedule
 from chasqui_engine.repeat import MissedFiresPolicy, RepeatableMeta, RepeatableSpec, RepeatPattern
+from chasqui_engine.times import iso
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -20,7 +21,10 @@ SHOWN_FIRES = 5
 def local(pattern: RepeatPattern, at_ms: int) -> str:
     """A fire in the pattern's own zone."""
     zone = UTC if pattern.expression is None else CronSchedule.parse(pattern.expression, pattern.tz).zone
-    return datetime.fromtimestamp(at_ms / 1000, zone).isoformat(timespec="seconds")
+    try:
+        return datetime.fromtimestamp(at_ms / 1000, zone).isoformat(timespec="seconds")
+    except (ValueError, OverflowError, OSError):
+        return iso(at_ms)
 
 
 def described(meta: RepeatableMeta) -> dict[str, Any]:

@@ -15,7 +15,15 @@ from chasqui_engine.clock import now_ms
 from chasqui_engine.dashboard import audit, csrf, looks, rows
 from chasqui_engine.dashboard.answers import answer, stream
 from chasqui_engine.dashboard.readable import BRIEF_CHARS, WHOLE_CHARS
-from chasqui_engine.dashboard.selecting import MOST_IDS, Selected, WantedQuery, check_ids, each, newest_page
+from chasqui_engine.dashboard.selecting import (
+    MOST_IDS,
+    Selected,
+    WantedQuery,
+    check_ids,
+    each,
+    newest_page,
+    selected_ids,
+)
 from chasqui_engine.dashboard.series import WINDOWS_MIN, Series
 from chasqui_engine.dashboard.settings import Payloads
 from chasqui_engine.dashboard.state import Asked, At, Dashboard, Looking, Named, Place, The, Visible
@@ -199,7 +207,7 @@ async def dead_export(
 ) -> Response:
     """Dead letters as JSON lines: those of these ids (with commas between), or all that match the filter."""
     if ids:
-        selected = Selected(ids=list(check_ids(ids.split(","))))
+        selected = selected_ids(ids.split(","))
     elif until:
         check_ids([until])
         selected = Selected(filter=wanted, until=until)

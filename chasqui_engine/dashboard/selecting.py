@@ -123,6 +123,11 @@ async def read_selected(request: Request) -> Selected:
     return selected
 
 
+def selected_ids(ids: Sequence[str]) -> Selected:
+    """Dead letters by their ids."""
+    return _validated(Selected, {"ids": list(check_ids(ids))})
+
+
 def check_ids(ids: Sequence[str]) -> Sequence[str]:
     """Refuses what is no id of a dead letter."""
     for one in ids:

@@ -11,6 +11,8 @@ from chasqui_engine.job import MAX_PROGRESS_CHARS
 
 EVENT_NAMES = ("waiting", "active", "completed", "failed", "retry-scheduled", "delayed", "dlq", "drained", "progress")
 """What may happen."""
+_MOST_DIGITS = 19
+"""Of 64 bits."""
 _NUMBERS = frozenset({"attempt", "backoff_ms", "delay_ms", "duration_us", "ts"})
 
 
@@ -53,6 +55,9 @@ def _json(text: str) -> Any:
 
 
 def _number(text: str) -> int | str:
+    # Others may have written any number: one that no clock and no counter reaches breaks whatever computes with it.
+    if len(text) > _MOST_DIGITS:
+        return text
     try:
         return int(text)
     except ValueError:

@@ -4,7 +4,9 @@ import { empty, h } from "./dom.js";
 import { ago, count, duration, moment, setNow, until } from "./format.js";
 
 const STATES = { waiting: "", active: "info", delayed: "", completed: "ok", failed: "warn", dead: "bad", unknown: "" };
+// Without what every object has: an event may be called __proto__.
 const STEPS = {
+  __proto__: null,
   waiting: ["Put on the queue", ""],
   active: ["Began to run", "info"],
   completed: ["Completed", "ok"],

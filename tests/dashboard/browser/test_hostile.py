@@ -125,6 +125,16 @@ def test_a_bad_queue_is_named_and_the_others_are_listed(
     assert clean(page)
 
 
+@pytest.mark.parametrize("name", ["__proto__", "constructor", "toString"])
+def test_an_event_of_any_name_is_a_step(open_tab: OpenTab, client: redis.Redis, queue_name: str, name: str) -> None:
+    for event in ("waiting", name, "completed"):
+        told = {"e": event, "id": "a", "ts": "1700000000000", "__proto__": "x", "constructor": "y"}
+        client.xadd(f"{{chasqui:{queue_name}}}:events", told)
+    page = open_tab(AnyGuard()).open(f"queues/main/{queue_name}/jobs/a")
+    expect(page.locator(".timeline li")).to_have_count(3)
+    expect(page.locator(".timeline")).to_contain_text(name)
+
+
 NAMES = ["a/b", "a%2Fb", "..", "a b?c#d", "%", "ünï ✓", "jobs/", "queues", "a\\b", "a&b=c;d"]
 
 
