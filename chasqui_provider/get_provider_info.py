@@ -36,7 +36,7 @@ def _config() -> dict[str, Any]:
                     "default": "/chasqui",
                 },
                 "dashboard_connections": {
-                    "description": "Connections of a secrets backend that the page is to show, with commas.",
+                    "description": "More connections for the page, with commas: of a secrets backend or type redis.",
                     "version_added": "0.1.0",
                     "type": "string",
                     "example": "chasqui_default,chasqui_eu",
@@ -70,7 +70,14 @@ def get_provider_info() -> dict[str, Any]:
         "package-name": "chasqui",
         "name": _NAME,
         "description": "Jobs on Redis Streams: enqueue, wait without a slot, wake DAGs, share schedules.",
-        "integrations": [{"integration-name": _NAME, "tags": ["service"]}],
+        "integrations": [
+            {
+                "integration-name": _NAME,
+                "external-doc-url": "https://redis.io/docs/latest/develop/data-types/streams/",
+                "how-to-guide": [f"/docs/{page}.md" for page in ("airflow", "airflow-connection")],
+                "tags": ["service"],
+            }
+        ],
         "connection-types": [_connection_type()],
         "hooks": _modules("hooks.chasqui"),
         "operators": _modules("operators.chasqui"),
