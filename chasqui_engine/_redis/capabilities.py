@@ -16,7 +16,6 @@ PROBE = (("INFO",), ("COMMAND", "INFO", "XACKDEL", "FUNCTION"))
 """Commands whose replies `Capabilities.read` takes."""
 
 OLDEST = (6, 2)
-_XREADGROUP_CLAIM = (8, 4)
 _SCRIPT_FLAGS = (7, 0)
 _CLIENT_SETINFO = (7, 2)
 
@@ -35,8 +34,6 @@ class Capabilities:
     """maxmemory-policy."""
     ackdel: bool
     """`XACKDEL`: ack and delete in one command (Redis 8.2)."""
-    claim: bool
-    """`XREADGROUP … CLAIM`: abandoned entries come with the new ones (Redis 8.4)."""
     script_flags: bool
     """Scripts may ask to run on a full server (Redis 7, Valkey)."""
     setinfo: bool
@@ -57,7 +54,6 @@ class Capabilities:
             version=facts.get("valkey_version" if valkey else "redis_version", "unknown"),
             eviction=facts.get("maxmemory_policy", "unknown"),
             ackdel=ackdel,
-            claim=not valkey and redis_version >= _XREADGROUP_CLAIM,
             script_flags=valkey or functions or redis_version >= _SCRIPT_FLAGS,
             setinfo=valkey or redis_version >= _CLIENT_SETINFO,
             run_id=facts.get("run_id", ""),

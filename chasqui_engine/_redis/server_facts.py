@@ -47,7 +47,7 @@ async def _forbidden(link: Link, keys: QueueKeys, user: str) -> list[str] | None
         "XREADGROUP": ("XREADGROUP", "GROUP", "g", "c", "STREAMS", key, ">"),
         "XPENDING": ("XPENDING", key, "g"),
         "XINFO": ("XINFO", "GROUPS", key),
-        "XAUTOCLAIM": ("XAUTOCLAIM", key, "g", "c", "0", "0-0"),
+        "XCLAIM": ("XCLAIM", key, "g", "c", "0", "0-0"),
         "ZADD": ("ZADD", keys.delayed, "1", "x"),
         "SET": ("SET", keys.paused, "1"),
         "DEL": ("DEL", keys.paused),

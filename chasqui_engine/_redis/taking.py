@@ -55,6 +55,16 @@ class Delivery:
         return max(1, self.deliveries) + self.counted
 
 
+class Pending(NamedTuple):
+    """One entry that some consumer has."""
+
+    entry_id: bytes
+    consumer: bytes
+    idle_ms: int
+    """By the server's clock."""
+    deliveries: int
+
+
 @dataclass(frozen=True, slots=True)
 class Membership:
     """Who takes: a consumer of a group on one queue."""
@@ -114,19 +124,12 @@ async def read(
     *,
     counts: Sequence[int],
     block_ms: int,
-    claim_min_idle_ms: int | None,
     read_at: float,
 ) -> list[list[Delivery]]:
-    """New entries, and abandoned ones where the server can bring them along (`claim_min_idle_ms` not None).
-
-    One read for each of `counts`, all in one write; only the first waits until there is something.
-    """
+    """New entries: one read for each of `counts`, all in one write; only the first waits until there is something."""
     read: tuple[Argument, ...] = ("XREADGROUP", "GROUP", who.group, who.consumer)
     stream: tuple[Argument, ...] = ("STREAMS", who.keys.stream, ">")
-    waiting: tuple[Argument, ...] = ("BLOCK", block_ms)
-    if claim_min_idle_ms is not None:
-        waiting += ("CLAIM", claim_min_idle_ms)
-    commands = [(*read, "COUNT", counts[0], *waiting, *stream)]
+    commands = [(*read, "COUNT", counts[0], "BLOCK", block_ms, *stream)]
     commands += [(*read, "COUNT", count, *stream) for count in counts[1:]]
     # A reply that is lost leaves entries in our name: not read twice, but claimed when they have been idle.
     replies = await link.call_many(commands, timeout_s=block_ms / 1000 + LATE_S)
@@ -135,35 +138,46 @@ async def read(
     return [_deliveries(reply[0][1], read_at) if isinstance(reply, list) and reply else [] for reply in replies]
 
 
+async def idle(link: Link, who: Membership, min_idle_ms: int) -> list[Pending]:
+    """Every entry of any consumer that has been idle for so long by the server's clock."""
+    found: list[Pending] = []
+    start: bytes = b"-"
+    while True:
+        command = ("XPENDING", who.keys.stream, who.group, "IDLE", min_idle_ms, start, "+", _PAGE)
+        page = [Pending(*row) for row in await link.call(*command)]
+        found += page
+        if len(page) < _PAGE:
+            return found
+        start = b"(" + page[-1].entry_id
+
+
 async def claim(
-    link: Link, who: Membership, *, start: bytes, count: int, min_idle_ms: int, read_at: float
-) -> tuple[bytes, list[Delivery]]:
-    """Abandoned entries, for servers whose reads do not bring them along; and where to look on, b"0-0" at the end."""
-    stream, group, consumer = who.keys.stream, who.group, who.consumer
-    reply = await link.call("XAUTOCLAIM", stream, group, consumer, min_idle_ms, start, "COUNT", count)
+    link: Link, who: Membership, entries: Sequence[Pending], *, min_idle_ms: int, read_at: float
+) -> list[Delivery]:
+    """Takes entries over, as far as they are still idle."""
+    ids = [entry.entry_id for entry in entries]
+    reply = await link.call("XCLAIM", who.keys.stream, who.group, who.consumer, min_idle_ms, *ids)
     # Redis 6.2 gives an entry that was deleted meanwhile as nil.
-    deliveries = _deliveries([entry for entry in reply[1] if entry and entry[1] is not None], read_at)
-    commands = [("XPENDING", stream, group, d.entry_id, d.entry_id, 1, consumer) for d in deliveries]
-    for delivery, pending in zip(deliveries, await link.call_many(commands), strict=True):
-        # The claim itself has been counted by now.
-        delivery.deliveries = pending[0][3] - 1 if isinstance(pending, list) and pending else 1
-    return reply[0], deliveries
+    deliveries = _deliveries([entry for entry in reply if entry and entry[1] is not None], read_at)
+    before = {entry.entry_id: entry.deliveries for entry in entries}
+    for delivery in deliveries:
+        delivery.deliveries = before[delivery.entry_id]
+    return deliveries
 
 
 def _deliveries(entries: list[Any], read_at: float) -> list[Delivery]:
     out = []
     for entry in entries:
         fields = entry[1]
-        deliveries = entry[3] if len(entry) > 2 else 0
         # As every producer writes them; any other order, and fields of others, are as good.
         if len(fields) == 4 and fields[0] == b"d" and fields[2] == b"n":
-            out.append(Delivery(entry[0], fields[1], fields[3].decode(errors="replace"), deliveries, read_at))
+            out.append(Delivery(entry[0], fields[1], fields[3].decode(errors="replace"), 0, read_at))
         elif len(fields) == 2 and fields[0] == b"d":
-            out.append(Delivery(entry[0], fields[1], "", deliveries, read_at))
+            out.append(Delivery(entry[0], fields[1], "", 0, read_at))
         else:
             named = dict(zip(fields[::2], fields[1::2], strict=True))
             name = named.get(b"n", b"").decode(errors="replace")
-            out.append(Delivery(entry[0], named.get(b"d"), name, deliveries, read_at))
+            out.append(Delivery(entry[0], named.get(b"d"), name, 0, read_at))
     return out
 
 

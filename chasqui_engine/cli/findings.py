@@ -47,7 +47,6 @@ def of_server(facts: ServerFacts, capabilities: Capabilities, local_ms: int) -> 
 
 def _features(capabilities: Capabilities) -> Iterator[Finding]:
     uses = (
-        (capabilities.claim, "XREADGROUP … CLAIM", "XAUTOCLAIM on a timer", "Redis 8.4"),
         (capabilities.ackdel, "XACKDEL", "XACK and XDEL in one script", "Redis 8.2"),
         (capabilities.script_flags, "flags of scripts", "workers stall when the server is full", "Redis 7 or Valkey"),
     )

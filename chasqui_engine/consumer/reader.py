@@ -7,10 +7,12 @@ import logging
 
 from chasqui_engine._redis import inspecting, taking
 from chasqui_engine._redis.connection import CommandError, Link
-from chasqui_engine._redis.taking import Delivery, Membership
+from chasqui_engine._redis.taking import Delivery, Membership, Pending
 from chasqui_engine.clock import monotonic
 from chasqui_engine.config import ConsumerConfig
+from chasqui_engine.consumer.clock_steps import ClockSteps
 from chasqui_engine.consumer.held import SUSPECT, Buffer, Held
+from chasqui_engine.consumer.idle import IdleEntries
 from chasqui_engine.consumer.orphans import Orphans
 from chasqui_engine.consumer.tasks import WorkerTasks
 from chasqui_engine.metrics.dispatch import SafeSink
@@ -26,7 +28,6 @@ _BATCHES_AHEAD = 4
 """At most: the next read is on its way while the last one is worked off."""
 _CLAIMS_PER_IDLE = 4
 _LONGEST_CLAIM_PAUSE_S = 5.0
-_FROM_THE_START = b"0-0"
 _PAUSE_CHECK_S = 0.2
 """How soon a pause, and its end, are noticed."""
 _STRAYS = 500
@@ -57,6 +58,8 @@ class Reader:
         self._tasks = tasks
         self._sink = sink
         self._orphans = Orphans(commands, who, config.claim_min_idle_ms)
+        self._idle = IdleEntries(config.claim_min_idle_ms)
+        self._clock = ClockSteps(commands, who.keys.queue)
         self._paused = self._claiming = self._told_blind = False
 
     async def read(self) -> None:
@@ -112,7 +115,6 @@ class Reader:
             room = await self._room()
             # Several reads at once save round trips, but where little waits, they would come back empty.
             counts = _shares(room, config.batch) if backlog else [min(room, config.batch)]
-            min_idle_ms = config.claim_min_idle_ms if self._reads.capabilities.claim else None
             self._held.about_to_read()
             try:
                 reads = await taking.read(
@@ -120,7 +122,6 @@ class Reader:
                     self._who,
                     counts=counts,
                     block_ms=config.block_ms,
-                    claim_min_idle_ms=min_idle_ms,
                     read_at=monotonic(),
                 )
             except CommandError as err:
@@ -131,38 +132,44 @@ class Reader:
                     await self._accept(deliveries)
 
     async def claim(self) -> None:
-        """Brings entries of silent workers, until cancelled, where reads do not bring them along."""
+        """Brings entries of silent workers, until cancelled."""
         pause_s = min(self._config.claim_min_idle_ms / 1000 / _CLAIMS_PER_IDLE, _LONGEST_CLAIM_PAUSE_S)
         while True:
-            await asyncio.sleep(pause_s)
+            await asyncio.sleep(min(pause_s, self._idle.next_s))
             try:
+                await self._clock.look()
                 await self._orphans.look()
-                if not self._reads.capabilities.claim and not self._paused:
-                    await self._claim_all()
+                await self._claim_idle()
             except CommandError as err:
                 await self._mend_group(err)
 
-    async def _claim_all(self) -> None:
-        """Goes through all that is pending, page by page: the abandoned may stand behind many that are not."""
-        min_idle_ms = self._config.claim_min_idle_ms
-        start = _FROM_THE_START
-        while True:
+    async def _claim_idle(self) -> None:
+        while not self._paused:
             room = await self._room()
-            self._claiming = True
-            try:
-                start, deliveries = await taking.claim(
-                    self._commands,
-                    self._who,
-                    start=start,
-                    count=min(room, self._config.batch),
-                    min_idle_ms=min_idle_ms,
-                    read_at=monotonic(),
-                )
-                await self._accept(deliveries)
-            finally:
-                self._claiming = False
-            if start == _FROM_THE_START or self._paused:
+            asked_at = monotonic()
+            idle = await taking.idle(self._commands, self._who, self._idle.seen_from_ms)
+            # Of those in our name, what is held is not abandoned; what is not held came with an answer that was lost.
+            held, me = set(self._held.entry_ids()), self._who.consumer.encode()
+            others = [entry for entry in idle if entry.consumer != me or entry.entry_id not in held]
+            ripe = self._idle.look(others, asked_at)[: min(room, self._config.batch)]
+            if not ripe or not await self._claim(ripe):
                 return
+
+    async def _claim(self, ripe: list[Pending]) -> bool:
+        """Takes entries over; False if none could be had."""
+        self._claiming = True
+        try:
+            deliveries = await taking.claim(
+                self._commands,
+                self._who,
+                ripe,
+                min_idle_ms=self._config.claim_min_idle_ms,
+                read_at=monotonic(),
+            )
+            await self._accept(deliveries)
+        finally:
+            self._claiming = False
+        return bool(deliveries)
 
     async def _accept(self, deliveries: list[Delivery]) -> None:
         if not deliveries:

@@ -25,7 +25,7 @@ from chasqui_engine.looking import Looker
 from tests.integration.consumer.kit import consuming
 from tests.integration.helpers import until
 from tests.security.acl import KEYS, QUEUE, Fails, file_of, refusals, url_for
-from tests.servers import REDIS_6, REDIS_7, REDIS_8
+from tests.servers import REDIS_6, REDIS_7
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -238,9 +238,6 @@ async def test_a_role_is_granted_nothing_that_it_does_not_use(
     assert for_all == EVERYBODY | library | ({"scan"} if role in ("monitor", "operator") else set())
     assert library <= {name for name, _ in asked.commands}
     assert not await refusals(admin)
-    if server_kind == REDIS_8 and role == "worker":
-        # Redis 8.4 and later bring what was abandoned along with a read; 8.2 has to be asked.
-        asked.note(f"XAUTOCLAIM {KEYS.stream}")
     unused = [
         f"+{command} {' '.join(patterns)}"
         for commands, patterns in selectors

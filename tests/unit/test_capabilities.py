@@ -24,24 +24,24 @@ def test_the_probe_asks_for_what_read_takes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "commands", "ackdel", "claim", "script_flags"),
+    ("version", "commands", "ackdel", "script_flags"),
     [
-        ("6.2.0", [None, None], False, False, False),
-        ("6.2.14", [None, None], False, False, False),
-        ("7.0.15", [None, YES], False, False, True),
-        ("8.0.1", [None, YES], False, False, True),
-        ("8.2.0", [YES, YES], True, False, True),
-        ("8.4.0", [YES, YES], True, True, True),
-        ("8.4-rc1", [YES, YES], True, True, True),
-        ("8.6.2", [YES, YES], True, True, True),
-        ("10.0.0", [YES, YES], True, True, True),
-        ("255.255.255", [YES, YES], True, True, True),
+        ("6.2.0", [None, None], False, False),
+        ("6.2.14", [None, None], False, False),
+        ("7.0.15", [None, YES], False, True),
+        ("8.0.1", [None, YES], False, True),
+        ("8.2.0", [YES, YES], True, True),
+        ("8.4.0", [YES, YES], True, True),
+        ("8.4-rc1", [YES, YES], True, True),
+        ("8.6.2", [YES, YES], True, True),
+        ("10.0.0", [YES, YES], True, True),
+        ("255.255.255", [YES, YES], True, True),
     ],
 )
-def test_redis(version: str, commands: list[object], ackdel: bool, claim: bool, script_flags: bool) -> None:
+def test_redis(version: str, commands: list[object], ackdel: bool, script_flags: bool) -> None:
     found = Capabilities.read(info(redis_version=version), commands)
     assert (found.server, found.version) == ("redis", version)
-    assert (found.ackdel, found.claim, found.script_flags) == (ackdel, claim, script_flags)
+    assert (found.ackdel, found.script_flags) == (ackdel, script_flags)
     found.check("h:1")
 
 
@@ -49,7 +49,7 @@ def test_redis(version: str, commands: list[object], ackdel: bool, claim: bool, 
 def test_valkey_goes_by_its_own_version(version: str) -> None:
     found = Capabilities.read(info(redis_version="7.2.4", valkey_version=version, server_name="valkey"), [None, YES])
     assert (found.server, found.version) == ("valkey", version)
-    assert (found.ackdel, found.claim, found.script_flags) == (False, False, True)
+    assert (found.ackdel, found.script_flags) == (False, True)
     found.check("h:1")
 
 
@@ -71,11 +71,6 @@ def test_only_a_server_that_takes_it_is_told_which_library_this_is(facts: dict[s
     )
 
 
-def test_valkey_does_not_get_what_only_redis_has_however_high_its_version() -> None:
-    found = Capabilities.read(info(redis_version="8.6.0", valkey_version="9.1.0"), [None, YES])
-    assert not found.claim
-
-
 @pytest.mark.parametrize("version", ["2.8.0", "5.0.14", "6.0.16"])
 def test_a_server_that_is_too_old_is_refused(version: str) -> None:
     found = Capabilities.read(info(redis_version=version), [None, None])
@@ -87,7 +82,7 @@ def test_a_server_that_is_too_old_is_refused(version: str) -> None:
 def test_a_server_that_says_nothing_is_given_the_benefit_of_the_doubt(reply: object) -> None:
     found = Capabilities.read(reply, ReplyError("NOPERM no"))
     assert (found.version, found.eviction) == ("unknown", "unknown")
-    assert (found.ackdel, found.claim, found.script_flags) == (False, False, False)
+    assert (found.ackdel, found.script_flags) == (False, False)
     found.check("h:1")
 
 

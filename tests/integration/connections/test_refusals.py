@@ -236,4 +236,4 @@ async def test_sentinels_that_hang_do_not_keep_from_those_that_answer(valkey_url
         url = f"redis+sentinel://{places}/main?socket_connect_timeout=0.2"
         async with Queue(queue_name, redis_url=url) as queue:
             assert (await queue.add("n", 1)).id
-            assert sentinel.commands == [[b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME", b"main"]]
+            assert [b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME", b"main"] in sentinel.commands

@@ -7,7 +7,6 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from chasqui_engine import InMemorySink, ReaderBatch
-from chasqui_engine._redis.keys import QueueKeys
 from chasqui_engine.clock import monotonic
 from tests.integration.consumer.kit import Gate, Recorder, add, consuming, pending
 from tests.integration.helpers import stream_is_empty, until
@@ -84,24 +83,6 @@ async def test_two_workers_share_and_run_each_job_once(redis_url: str, raw: Redi
         await until(lambda: stream_is_empty(raw, queue_name))
     assert sorted(payload for _, payload in ran) == list(range(1000))
     assert min(Counter(worker for worker, _ in ran).values()) > 100
-
-
-async def test_reads_bring_claims_along_where_the_server_can(redis_url: str, raw: Redis, queue_name: str) -> None:
-    """`XREADGROUP … CLAIM` on Redis 8.4 and later; elsewhere `XAUTOCLAIM` beside it."""
-    before = await raw.info("commandstats")
-    version = tuple(int(part) for part in (await raw.info("server"))["redis_version"].split(".")[:2])
-    claims_itself = version >= (8, 4) and "valkey_version" not in await raw.info("server")
-    seen = Recorder()
-    stream = QueueKeys(queue_name).stream
-    await add(redis_url, queue_name, "left")
-    await raw.xgroup_create(stream, "default", "0")
-    await raw.xreadgroup("default", "dead", {stream: ">"})
-    async with consuming(redis_url, queue_name, seen, claim_min_idle_ms=50):
-        await until(lambda: seen.jobs)
-    after = await raw.info("commandstats")
-    name = "cmdstat_xautoclaim"
-    grew = after.get(name, {}).get("calls", 0) > before.get(name, {}).get("calls", 0)
-    assert grew is not claims_itself
 
 
 async def test_it_survives_broken_connections(redis_url: str, raw: Redis, queue_name: str) -> None:
