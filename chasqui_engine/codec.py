@@ -15,7 +15,7 @@ from uuid import UUID
 import msgpack
 
 from chasqui_engine.backoff import BackoffSpec
-from chasqui_engine.errors import DecodeError, EncodeError
+from chasqui_engine.errors import DecodeError, EncodeError, error_text
 from chasqui_engine.job import Job, JobRetryOverride
 from chasqui_engine.names import MAX_JOB_ID_BYTES, MAX_JOB_NAME_BYTES, check_job_name
 from chasqui_engine.repeat import MissedFiresPolicy, RepeatableSpec, RepeatPattern
@@ -58,7 +58,7 @@ def encode_payload(value: Any) -> bytes:
         except TypeError:  # passing `default` at once would make every other value a third slower
             packed = _pack(value, default=plain_value)
     except Exception as err:
-        raise EncodeError(f"cannot be written as MessagePack: {err}") from err
+        raise _encode_error(err) from err
     return packed
 
 
@@ -69,7 +69,18 @@ def decode_payload(data: bytes) -> Any:
             _check_complete(data)
         return msgpack.unpackb(data, strict_map_key=False)
     except Exception as err:
-        raise DecodeError(f"not valid MessagePack: {err or type(err).__name__}") from err
+        raise _decode_error("not valid MessagePack", err) from err
+
+
+def _decode_error(what: str, err: Exception) -> DecodeError:
+    """What is wrong with bytes. A lack of memory is not: it stays what it is, and no job is buried for it."""
+    if isinstance(err, MemoryError):
+        raise err
+    return DecodeError(f"{what}: {error_text(err)}")
+
+
+def _encode_error(err: Exception) -> EncodeError:
+    return EncodeError(_decode_error("cannot be written as MessagePack", err).args[0])
 
 
 def _check_complete(data: bytes) -> None:
@@ -113,7 +124,7 @@ def encode_payloads(values: Iterable[Any]) -> list[bytes]:
     try:
         return [pack(value) for value in values]
     except Exception as err:
-        raise EncodeError(f"cannot be written as MessagePack: {err}") from err
+        raise _encode_error(err) from err
 
 
 def encode_envelopes(job_ids: Iterable[str], payloads: Iterable[bytes], created_at_ms: int) -> list[bytes]:
@@ -134,7 +145,7 @@ class JobEncoder:
         try:
             payload = pack(value)
         except Exception as err:
-            raise EncodeError(f"cannot be written as MessagePack: {err}") from err
+            raise _encode_error(err) from err
         envelope: bytes
         if retry is None:
             envelope = pack([job_id, payload, created_at_ms, 0])
@@ -200,7 +211,7 @@ def with_attempt(envelope: bytes, attempt: int) -> bytes:
         unpacker.skip()
         end = unpacker.tell()
     except Exception as err:
-        raise DecodeError(f"not an envelope: {err or type(err).__name__}") from err
+        raise _decode_error("not an envelope", err) from err
     if length < _ENVELOPE_FIELDS:
         raise DecodeError(f"an envelope is an array of {_ENVELOPE_FIELDS} or more, got one of {length}")
     return envelope[:start] + bytes(_pack(attempt)) + envelope[end:]
@@ -228,7 +239,7 @@ def _decode_retry(fields: Any) -> JobRetryOverride | None:
         spec = None if backoff is None else BackoffSpec(str(backoff[0]), *backoff[1:_BACKOFF_FIELDS])
         return JobRetryOverride(max_attempts, spec)
     except Exception as err:  # anything may stand where a number should, nested too deep even to be shown
-        raise DecodeError(f"an envelope's retry is out of range: {err or type(err).__name__}") from err
+        raise _decode_error("an envelope's retry is out of range", err) from err
 
 
 def _shape(value: Any) -> str:
@@ -292,7 +303,7 @@ def decode_spec(data: bytes) -> RepeatableSpec:
     except DecodeError:
         raise
     except Exception as err:  # anything may stand where a pattern should
-        raise DecodeError(f"not a repeatable spec: {err or type(err).__name__}") from err
+        raise _decode_error("not a repeatable spec", err) from err
 
 
 def encode_fire(spec_data: bytes, job_id: str, created_at_ms: int) -> bytes:

@@ -22,6 +22,11 @@ from __future__ import annotations
 from typing import Self
 
 
+def error_text(err: BaseException) -> str:
+    """What an error says, or its type where it says nothing; `err or …` would not do, an error is always true."""
+    return str(err) or type(err).__name__
+
+
 class ChasquiError(Exception):
     """The root of every error of this package; `code` never changes between releases."""
 

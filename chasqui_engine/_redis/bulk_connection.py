@@ -181,7 +181,7 @@ class BulkConnection:
 
     def _lost(self, err: OSError | str | None) -> LostConnectionError:
         self._drop()
-        return LostConnectionError(f"lost the connection to {self.address}: {err or 'closed by the server'}")
+        return LostConnectionError(f"lost the connection to {self.address}: {str(err or '') or 'closed by the server'}")
 
     def _drop(self) -> None:
         client, self._client, self._socket = self._client, None, None

@@ -16,7 +16,7 @@ from redis.sentinel import Sentinel
 from chasqui_engine._redis.bulk_failover import SentinelListener
 from chasqui_engine._redis.server import unintroduced
 from chasqui_engine._redis.urls import SCHEMES, Place, resolve_url, scheme_of, split_url
-from chasqui_engine.errors import ConfigError
+from chasqui_engine.errors import ConfigError, error_text
 from chasqui_engine.posix import need_posix
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ class _ClusterSlot:
                 ranges = connection.read_response()
                 connection.disconnect()
             except (ClientError, OSError) as err:
-                problems.append(f"{place.host}:{place.port}: {err or type(err).__name__}")
+                problems.append(f"{place.host}:{place.port}: {error_text(err)}")
                 continue
             for first, last, owner, *_replicas in ranges:
                 if first <= self._slot <= last:

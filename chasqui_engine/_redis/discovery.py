@@ -15,7 +15,7 @@ from chasqui_engine._redis.sentinel_watch import SentinelWatch
 from chasqui_engine._redis.server import FetchCredentials, Server
 from chasqui_engine._redis.urls import Place, UrlParts, split_url
 from chasqui_engine._redis.wire import Wire
-from chasqui_engine.errors import ConfigError
+from chasqui_engine.errors import ConfigError, error_text
 
 _NEWS_WITHIN_S = 1.0
 """How long a connect waits for the end of a failover before it says that there is one."""
@@ -68,7 +68,7 @@ class SentinelMaster:
             try:
                 found = await self._sentinels.ask(place, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", self._service)
             except (ClientError, OSError) as err:
-                problems.append(f"{place.host}:{place.port}: {err or type(err).__name__}")
+                problems.append(f"{place.host}:{place.port}: {error_text(err)}")
             else:
                 if found:
                     return Place(found[0].decode(), int(found[1]))
@@ -123,7 +123,7 @@ class ClusterSlot:
             try:
                 ranges = await self._node.ask(place, "CLUSTER", "SLOTS")
             except (ClientError, OSError) as err:
-                problems.append(f"{place.host}:{place.port}: {err or type(err).__name__}")
+                problems.append(f"{place.host}:{place.port}: {error_text(err)}")
                 continue
             self._learn(ranges, place)
             for first, last, owner, *_replicas in ranges:

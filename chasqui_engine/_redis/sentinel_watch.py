@@ -15,6 +15,7 @@ from chasqui_engine._redis.server import Server
 from chasqui_engine._redis.urls import Place
 from chasqui_engine._redis.wire import Wire
 from chasqui_engine.clock import monotonic
+from chasqui_engine.errors import error_text
 
 _log = logging.getLogger("chasqui")
 
@@ -74,7 +75,7 @@ class SentinelWatch:
             except ResponseError as err:
                 self._say_refused(place, err)
             except (ClientError, OSError) as err:
-                _log.debug("sentinel %s:%s is not heard: %s", *place, err or type(err).__name__)
+                _log.debug("sentinel %s:%s is not heard: %s", *place, error_text(err))
             if monotonic() - began > _LONGEST_PAUSE_S:
                 pause_s = _FIRST_PAUSE_S
             await asyncio.sleep(pause_s)

@@ -173,4 +173,4 @@ class _Running:
         try:
             await asyncio.wait_for(work, timeout=max(0.05, deadline - monotonic()))
         except (ChasquiError, TimeoutError) as err:
-            _log.warning("%s did not succeed (%s); silence will free those jobs", what, err or "out of time")
+            _log.warning("%s did not succeed (%s); silence will free those jobs", what, str(err) or "out of time")

@@ -15,6 +15,7 @@ from chasqui_engine._redis.connector import FOR_EVER, Connector
 from chasqui_engine._redis.taking import Membership
 from chasqui_engine.clock import monotonic
 from chasqui_engine.consumer.held import Held
+from chasqui_engine.errors import error_text
 from chasqui_engine.supervise import Stop, cancel_and_wait, sleep_until
 
 _log = logging.getLogger("chasqui")
@@ -92,7 +93,7 @@ class Heartbeat:
                     _log.warning("heartbeat of %s: not done within %.1f s; trying on", self._who.consumer, patience_s)
                 silent = True
             except Exception as err:  # noqa: BLE001 - a credential provider may raise anything; silence costs us our jobs
-                _log.warning("heartbeat of %s: %s; trying on", self._who.consumer, err or type(err).__name__)
+                _log.warning("heartbeat of %s: %s; trying on", self._who.consumer, error_text(err))
             await sleep_until(stop, max(0.001, self._interval_s - (monotonic() - asked_at)))
 
     async def _watch_the_deadline(self, link: Link, stop: asyncio.Event, beating: asyncio.Task[None]) -> None:

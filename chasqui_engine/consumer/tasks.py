@@ -42,6 +42,9 @@ from chasqui_engine.sink import JobOutcome, JobOutcomeKind
 
 _log = logging.getLogger("chasqui")
 
+_NO_MEMORY_S = 1.0
+"""What a worker short of memory waits before it reads on: jobs that run beside it may end and free some."""
+
 _SMOOTHING = 0.05
 
 
@@ -90,7 +93,13 @@ class WorkerTasks:
             await self._work(delivery)
 
     async def _work(self, delivery: Delivery) -> None:
-        job = self._open(delivery)
+        try:
+            job = self._open(delivery)
+        except MemoryError:
+            _log.warning("entry %s cannot be read for want of memory; it goes back to the stream", delivery.entry_id)
+            await self._give_back_uncounted(delivery)
+            await asyncio.sleep(_NO_MEMORY_S)
+            return
         if job is None:
             return
         if must_be_counted(job, delivery.deliveries, self._allowed_runs(job)):
@@ -104,7 +113,7 @@ class WorkerTasks:
         await self._handle(delivery, job)
 
     async def _give_back_uncounted(self, delivery: Delivery) -> None:
-        """The signal came while the run was being counted: it does not begin."""
+        """The run does not begin, and nobody counts it."""
         await taking.hand_back(self._link, self._who, [delivery.entry_id])
         self._endings.forget(delivery)
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import struct
+import subprocess
+import sys
 import time
 import tracemalloc
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import msgpack
@@ -13,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from chasqui_engine import DecodeError, Job, RepeatableSpec, RepeatPattern
+from chasqui_engine import DecodeError, Job, RepeatableSpec, RepeatPattern, codec
 from chasqui_engine.codec import (
     decode_delayed,
     decode_failure,
@@ -208,3 +211,44 @@ def little_memory() -> Iterator[None]:
         assert tracemalloc.get_traced_memory()[1] < 32 * MIB
     finally:
         tracemalloc.stop()
+
+
+def test_an_error_without_words_is_named_by_its_type(monkeypatch: pytest.MonkeyPatch) -> None:
+    class SilentError(Exception):
+        pass
+
+    def silent(*_: Any, **__: Any) -> Any:
+        raise SilentError
+
+    monkeypatch.setattr(codec, "msgpack", SimpleNamespace(unpackb=silent))
+    with pytest.raises(DecodeError, match="not valid MessagePack: SilentError"):
+        decode_payload(b"\xc0")
+
+
+@pytest.mark.parametrize("decode", [decode_job, decode_payload, decode_spec, decode_failure])
+def test_a_lack_of_memory_is_not_the_fault_of_the_bytes(
+    decode: Callable[[bytes], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def out_of_memory(*_: Any, **__: Any) -> Any:
+        raise MemoryError
+
+    monkeypatch.setattr(codec, "msgpack", SimpleNamespace(unpackb=out_of_memory))
+    with pytest.raises(MemoryError):
+        decode(JOB)
+
+
+def test_a_process_short_of_memory_takes_no_good_job_for_a_bad_one() -> None:
+    """A real limit: the lists of a job of a megabyte take 64 MiB."""
+    code = """
+import resource
+from chasqui_engine.codec import decode_payload
+data = b"\\xdd" + (2**20).to_bytes(4, "big") + b"\\x90" * 2**20
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + 24 * 2**20,) * 2)
+try:
+    decode_payload(data)
+except MemoryError:
+    print("short of memory")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=50, check=True)
+    assert done.stdout == "short of memory\n"

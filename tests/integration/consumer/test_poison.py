@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import msgpack
 import pytest
 
+from chasqui_engine import codec
 from chasqui_engine._redis.keys import QueueKeys
+from chasqui_engine.consumer import tasks
 from tests.integration.consumer.kit import Recorder, consuming, pending
 from tests.integration.helpers import dead_letters_of, events_of, stream_is_empty, until
 
@@ -199,3 +202,30 @@ async def test_thousands_of_mutated_entries(redis_url: str, raw: Redis, queue_na
     reasons = Counter(letter["reason"] for letter in await dead_letters_of(raw, queue_name))
     assert reasons.total() == ends[b"dlq"]
     assert reasons.keys() == {b"decode_failed", b"malformed", b"retries_exhausted"}
+
+
+async def test_a_job_that_memory_is_short_for_is_read_again_and_never_buried(
+    redis_url: str, raw: Redis, queue_name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    jobs: list[Job] = []
+    short = [True, True]
+
+    async def handler(job: Job) -> None:
+        jobs.append(job)
+
+    def unpack(data: bytes, **options: Any) -> Any:
+        if short and data == b"\x2a":
+            short.pop()
+            raise MemoryError
+        return msgpack.unpackb(data, **options)
+
+    monkeypatch.setattr(codec, "msgpack", SimpleNamespace(unpackb=unpack, Unpacker=msgpack.Unpacker))
+    monkeypatch.setattr(tasks, "_NO_MEMORY_S", 0.01)
+    await raw.xadd(QueueKeys(queue_name).stream, {b"d": envelope("j", b"\x2a")})
+    async with consuming(redis_url, queue_name, handler):
+        await until(lambda: len(jobs) == 1)
+        await until(lambda: stream_is_empty(raw, queue_name))
+    assert (jobs[0].payload, jobs[0].attempt, jobs[0].deliveries) == (42, 0, 0)
+    assert not short
+    assert caplog.text.count("cannot be read for want of memory") == 2
+    assert await dead_letters_of(raw, queue_name) == []
