@@ -22,13 +22,14 @@ from chasqui_engine.names import MAX_JOB_ID_BYTES
 from chasqui_engine.spark.connections import connection_url
 from chasqui_engine.spark.fetch import Place
 from chasqui_engine.spark.options import taken_by
+from chasqui_engine.spark.pipeline.condition import check_condition
 from chasqui_engine.spark.schemas import COLUMNS
 
 Repair = Callable[[Any], Any]
 """Given a payload, returns the one to run with."""
 
 _RETRY = {name: kind for name, kind in COLUMNS["dead"].items() if name.startswith("backoff_")}
-_JOBS = {"entry_id": "string", "name": "string", "payload": "binary", "id": "string", "attempts": "int", **_RETRY}
+_JOBS = {"entry_id": "string", "name": "string", "payload": "binary", "id": "string", "attempts": "bigint", **_RETRY}
 _TAKEN_S = 30 * 86_400
 """How long the id of a re-driven job stays taken."""
 
@@ -51,7 +52,7 @@ def redrive(
     options: Mapping[str, str] | None = None,
     target: str | None = None,
 ) -> Redriven:
-    """Makes jobs of dead letters: those that a SQL condition on `dead` picks, or a frame with their `entry_id`."""
+    """Makes jobs of dead letters: those that a condition on their columns picks, or a frame with their `entry_id`."""
     reach = _reach(options)
     place = Place(url=connection_url(reach), queue=queue)
     goal = Place(url=place.url, queue=target or queue)
@@ -109,7 +110,7 @@ def _chosen(dead: DataFrame, where: str | DataFrame) -> DataFrame:
             raise ConfigError(f"where must have a column entry_id, it has {', '.join(where.columns)}")
         return readable.join(where.select("entry_id"), "entry_id", "left_semi")
     try:
-        return readable.where(where)
+        return readable.where(check_condition(where, COLUMNS["dead"]))
     except AnalysisException as err:
         why = str(err).strip().partition("\n")[0].rstrip(";. ")
         raise ConfigError(

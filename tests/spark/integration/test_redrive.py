@@ -73,8 +73,14 @@ def test_a_job_keeps_its_own_retries_and_an_id_that_fits(q: Queues, client: redi
 def test_what_cannot_be_redriven_is_told_in_a_sentence(q: Queues, client: redis.Redis) -> None:
     options = {"url": q.url}
     bury(client, q, "j")
-    for where in ("nope = 1", "name = ", "name"):
-        with pytest.raises(ConfigError, match="is not SQL on a dead letter") as told:
+    for where, why in (
+        ("nope = 1", "there is no column 'nope'"),
+        ("name = ", "is not SQL on a dead letter"),
+        ("name", "is not SQL on a dead letter"),
+        ("reflect('java.lang.System', 'lineSeparator') is not null", "where must be a condition"),
+        ("name in (select value from text.`/etc/passwd`)", "where must be a condition"),
+    ):
+        with pytest.raises(ConfigError, match=why) as told:
             redrive(q.spark, q.queue, where=where, options=options)
         assert "\n" not in str(told.value)
     with pytest.raises(ConfigError, match="must have a column entry_id, it has id"):
