@@ -17,12 +17,28 @@ Row = dict[str, Any]
 
 
 def batch_of(rows: Sequence[Row], queue: str, schema: pa.Schema) -> pa.RecordBatch:
-    """Rows as an Arrow batch; what a row does not say is null."""
+    """Rows as an Arrow batch; what a row does not say, or its column cannot hold, is null."""
     columns = [
-        pa.array([queue] * len(rows) if field.name == "queue" else [row.get(field.name) for row in rows], field.type)
+        _column([queue] * len(rows) if field.name == "queue" else [row.get(field.name) for row in rows], field.type)
         for field in schema
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    try:
+        return pa.array(values, kind)
+    except (ValueError, TypeError, OverflowError):
+        # Anybody may write anything into a queue: one value that does not fit must not hide the others.
+        return pa.array([value if _fits(value, kind) else None for value in values], kind)
+
+
+def _fits(value: Any, kind: pa.DataType) -> bool:
+    try:
+        pa.scalar(value, kind)
+    except (ValueError, TypeError, OverflowError):
+        return False
+    return True
 
 
 def job_row(entry: Sequence[Any]) -> Row:
@@ -48,19 +64,18 @@ def dead_row(entry: Sequence[Any]) -> Row:
 
 def delayed_row(score: float, name: str, envelope: bytes) -> Row:
     """A member of the delayed set."""
-    return {"run_at": _moment(int(score)), **_job(envelope, name)}
+    return {"run_at": _moment(score), **_job(envelope, name)}
 
 
 def spec_row(key: str, next_fire_ms: float, data: bytes | None, fired: int) -> Row:
     """A repeatable spec; one that cannot be read has a key and a time."""
-    row: Row = {"key": key, "next_fire": _moment(int(next_fire_ms)), "fired": fired}
+    row: Row = {"key": key, "next_fire": _moment(next_fire_ms), "fired": fired}
     if data is None:
         return row
     try:
         spec = decode_spec(data)
     except ChasquiError:
         return row
-    payload = encode_payload(spec.payload)
     return row | {
         "job_name": spec.job_name,
         "kind": spec.pattern.kind,
@@ -72,7 +87,7 @@ def spec_row(key: str, next_fire_ms: float, data: bytes | None, fired: int) -> R
         "end_before": _moment(spec.end_before_ms),
         "missed_fires": spec.missed_fires.kind,
         "max_catchup": spec.missed_fires.max_catchup,
-        "payload": payload,
+        "payload": _packed(spec.payload),
         "payload_json": json_text(spec.payload, compact=True),
     }
 
@@ -120,7 +135,7 @@ def _job(envelope: bytes | None, name: str) -> Row:
     row |= {
         "job_id": job.id,
         # A typed producer of another engine may write the value itself in place of its bytes.
-        "payload": packed if isinstance(packed, bytes) else encode_payload(job.payload),
+        "payload": packed if isinstance(packed, bytes) else _packed(job.payload),
         "payload_json": json_text(job.payload, compact=True),
         "created_at": _moment(job.created_at_ms),
         "attempt": job.attempt,
@@ -132,6 +147,14 @@ def _job(envelope: bytes | None, name: str) -> Row:
     return row
 
 
+def _packed(value: Any) -> bytes | None:
+    """A value as MessagePack; None where it is nested deeper than can be written, if not than can be read."""
+    try:
+        return encode_payload(value)
+    except ChasquiError:
+        return None
+
+
 def _fields(flat: Sequence[bytes]) -> dict[bytes, bytes]:
     return dict(zip(flat[::2], flat[1::2], strict=True))
 
@@ -140,10 +163,10 @@ def _text(data: bytes) -> str:
     return data.decode(errors="replace")
 
 
-def _moment(ms: int | None) -> datetime | None:
+def _moment(ms: float | None) -> datetime | None:
     if ms is None:
         return None
     try:
-        return datetime.fromtimestamp(ms // 1000, tz=UTC).replace(microsecond=ms % 1000 * 1000)
+        return datetime.fromtimestamp(int(ms) // 1000, tz=UTC).replace(microsecond=int(ms) % 1000 * 1000)
     except (ValueError, OverflowError, OSError):  # further away than a calendar goes
         return None

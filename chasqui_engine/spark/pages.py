@@ -231,9 +231,13 @@ def arrow_int(column: pa.Array, kind: Any) -> pa.Array:
         return pa.array([_int_or_none(text, kind) for text in column.to_pylist()], kind)
 
 
+_MOST_DIGITS = 100
+"""Longer text is no number that anybody counted, and Python refuses to read thousands of digits."""
+
+
 def _int_or_none(text: str | None, kind: Any) -> int | None:
     bits = 31 if kind == pa.int32() else 63
-    if text is None or not text.removeprefix("-").isdecimal() or not text.isascii():
+    if text is None or len(text) > _MOST_DIGITS or not text.removeprefix("-").isdecimal() or not text.isascii():
         return None
     number = int(text)
     return number if -(1 << bits) <= number < (1 << bits) else None

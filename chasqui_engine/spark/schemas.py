@@ -22,8 +22,8 @@ _JOB = {
     "payload": "binary",  # MessagePack, as the producer wrote it
     "payload_json": "string",
     "created_at": "timestamp",
-    "attempt": "int",  # runs already made
-    "max_attempts": "int",
+    "attempt": "bigint",  # runs already made: up to 32 bits without a sign
+    "max_attempts": "bigint",
     "backoff_kind": "string",
     "backoff_delay_ms": "bigint",
     "backoff_max_delay_ms": "bigint",
@@ -83,7 +83,7 @@ COLUMNS: dict[str, dict[str, str]] = {
         "result_json": "string",
         "reason": "string",
         "detail": "string",
-        "attempts": "int",
+        "attempts": "bigint",
         "expires_at": "timestamp",
     },
 }
