@@ -118,6 +118,18 @@ async def consumers(link: Link, keys: QueueKeys, group: str) -> list[ConsumerFac
     return [ConsumerFacts(_text(one[b"name"]), int(one[b"pending"]), int(one[b"idle"])) for one in facts]
 
 
+async def last_ids(link: Link, keys: QueueKeys) -> dict[str, tuple[int, int]]:
+    """Per key that is a stream: the last id that it gave out."""
+    streams = (keys.stream, keys.dlq, keys.events)
+    replies = await link.call_many(("XINFO", "STREAM", key) for key in streams)
+    found = {}
+    for key, reply in zip(streams, replies, strict=True):
+        if isinstance(reply, list):
+            ms, _, number = _text(dict(zip(reply[::2], reply[1::2], strict=True))[b"last-generated-id"]).partition("-")
+            found[key] = (int(ms), int(number))
+    return found
+
+
 async def groups(link: Link, keys: QueueKeys) -> list[str]:
     """The groups that read the queue."""
     try:

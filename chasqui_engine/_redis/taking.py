@@ -225,7 +225,7 @@ async def retry(link: Link, who: Membership, failed: Sequence[Failed], *, events
 async def bury(
     link: Link, who: Membership, dead: Sequence[Dead], *, events_max: int, dlq_max: int, failure_ttl_s: int
 ) -> list[int]:
-    """Sends jobs to the dead letters; per job 1 (buried), 0 (another's by then) or -1 (server full)."""
+    """Sends jobs to the dead letters; per job 1 (buried), 0 (another's by then), -1 (server full), -2 (no id left)."""
     used = [who.keys.stream, who.keys.dlq, who.keys.events]
     args: list[Argument] = [*_member(link, who), events_max, dlq_max, failure_ttl_s]
     for one in dead:

@@ -9,7 +9,7 @@ import typer
 
 from chasqui_engine._redis import inspecting, server_facts
 from chasqui_engine._redis.keys import QueueKeys
-from chasqui_engine.cli.findings import FAIL, NOTE, OK, WARN, Finding, of_bad_queue, of_queue, of_server
+from chasqui_engine.cli.findings import FAIL, NOTE, OK, WARN, Finding, of_bad_queue, of_ids, of_queue, of_server
 from chasqui_engine.cli.inspect_command import QueuesArgument, QueuesOption
 from chasqui_engine.cli.looking import Looker, looking
 from chasqui_engine.cli.session import FAILED, Session, command
@@ -57,6 +57,7 @@ async def _examine(looker: Looker) -> list[Finding]:
         keys = QueueKeys(one.name)
         overdue_ms = await inspecting.repeatable_lag_ms(looker.link, keys, facts.clock_ms)
         findings += of_queue(one, await inspecting.groups(looker.link, keys), overdue_ms)
+        findings += of_ids(one.name, await inspecting.last_ids(looker.link, keys), facts.clock_ms)
     return [*findings, *map(of_bad_queue, seen.bad)]
 
 

@@ -21,6 +21,7 @@ _STUCK_MS = 60_000
 _GONE_MS = 24 * 3600 * 1000
 _LATE_MS = 5_000
 _MANY_DEAD = 50_000
+_LAST_ID = (2**64 - 1, 2**64 - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +159,22 @@ def of_bad_queue(one: BadQueue) -> Finding:
     if one.odd_name:
         return Finding(WARN, where, one.error, "not written by Chasqui: find out by whom, and delete its keys")
     return Finding(FAIL, where, f"cannot be read: {one.error}", "TYPE tells which of its keys is wrong: rename it")
+
+
+def of_ids(queue: str, last_ids: dict[str, tuple[int, int]], clock_ms: int) -> Iterator[Finding]:
+    """The streams of a queue by the last ids that they gave out, which say what the clock was."""
+    where = f"queue {queue}"
+    for key, last in last_ids.items():
+        if last == _LAST_ID:
+            advice = (
+                f"an entry with the largest id was written by hand. Stop the producers; when nothing that matters is "
+                f"left in it (XLEN {key}), DEL {key}: workers make it again"
+            )
+            yield Finding(FAIL, where, f"{key} has used its last id and takes no more entries", advice)
+        elif last[0] - clock_ms > _SKEW_MS:
+            found = f"the newest entry of {key} is dated {ago(last[0] - clock_ms)} ahead of the server's clock"
+            advice = "if the clock was set back, delayed jobs, retries and repeatables wait until it is there again"
+            yield Finding(WARN, where, found, advice)
 
 
 def _group(seen: QueueSnapshot, groups: list[str], where: str) -> Iterator[Finding]:

@@ -10,6 +10,7 @@ from typing import TypeVar
 from chasqui_engine._redis import taking
 from chasqui_engine._redis.connection import Link
 from chasqui_engine._redis.taking import Dead, Delivery, Done, Failed, Membership
+from chasqui_engine.clock import monotonic
 from chasqui_engine.config import ConsumerConfig
 from chasqui_engine.consumer.batcher import Batcher
 from chasqui_engine.consumer.held import Buffer, Held
@@ -21,7 +22,9 @@ from chasqui_engine.sink import DlqRouted, RetryScheduled
 _log = logging.getLogger("chasqui")
 
 _MOVED, _NOT_OURS = 1, 0
+_NO_ID_LEFT = -2
 _FULL_PAUSE_S = 1.0
+_SAY_AGAIN_S = 60.0
 _ACTIVE_BATCH = 256
 
 Ending = TypeVar("Ending", Failed, Dead)
@@ -40,6 +43,7 @@ class Endings:
         self._buffer = buffer
         self._sink = sink
         self._events_max = config.events_max_stream_len if config.events_enabled else 0
+        self._refused_said_at = -_SAY_AGAIN_S
         self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Gets an exception when an ending cannot be written, for a reason that waiting does not mend."""
         fail, idle_s = self._fail, config.ack_idle_ms / 1000
@@ -160,9 +164,24 @@ class Endings:
     async def _still_to_do(self, endings: Sequence[Ending], replies: Sequence[int]) -> list[Ending]:
         left = [one for one, reply in zip(endings, replies, strict=True) if reply not in (_MOVED, _NOT_OURS)]
         if left:
-            _log.warning("the server is full: %d jobs of %s wait to be moved", len(left), self._who.keys.queue)
+            self._say_refused(len(left), _NO_ID_LEFT in replies)
             await asyncio.sleep(_FULL_PAUSE_S)
         return left
+
+    def _say_refused(self, count: int, no_id_left: bool) -> None:
+        if monotonic() - self._refused_said_at < _SAY_AGAIN_S:
+            return
+        self._refused_said_at = monotonic()
+        queue = self._who.keys.queue
+        if no_id_left:
+            _log.warning(
+                "queue %s: the dead letters have used their last id and take no more; %d jobs wait to be buried. "
+                "chasqui doctor says what to do",
+                queue,
+                count,
+            )
+        else:
+            _log.warning("queue %s: the server is full; %d jobs wait to be moved", queue, count)
 
     def _say_lost(self, job_ids: list[str]) -> None:
         _log.warning(

@@ -209,6 +209,22 @@ def test_a_doctor_asks_that_replicas_are_needed_for_a_write(cli: Callable[..., A
             assert replicas()["level"] == OK
 
 
+def test_a_doctor_finds_streams_that_take_no_more_and_clocks_that_were_set_back(cli: Callable[..., Any]) -> None:
+    largest = f"{2**64 - 1}-{2**64 - 1}"
+    with ServerProcess(VALKEY) as server, redis.Redis.from_url(server.url) as raw:
+        raw.xadd("{chasqui:closed}:stream", {"d": "x"}, id=largest)
+        raw.xadd("{chasqui:full}:stream", {"d": "x"})
+        raw.xadd("{chasqui:full}:dlq", {"d": "x"}, id=largest)
+        raw.xadd("{chasqui:early}:stream", {"d": "x"}, id=f"{(raw.time()[0] + 3600) * 1000}-0")
+        said = cli("doctor", "--url", server.url, "--json")
+    assert said.code == 1
+    found = {(one["what"], one["level"]): one for one in said.json["findings"]}
+    assert "DEL {chasqui:closed}:stream" in found["queue closed", FAIL]["advice"]
+    assert "{chasqui:full}:dlq has used its last id" in found["queue full", FAIL]["found"]
+    ahead = [one["found"] for one in said.json["findings"] if one["what"] == "queue early" and one["level"] == WARN]
+    assert any("ahead of the server's clock" in one for one in ahead)
+
+
 def test_a_clock_that_is_wrong() -> None:
     from chasqui_engine._redis.capabilities import Capabilities
     from chasqui_engine._redis.server_facts import ServerFacts
