@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import hiredis
+from redis.exceptions import BusyLoadingError
 from redis.exceptions import RedisError as ClientError
 
 from chasqui_engine._redis.capabilities import PROBE, Capabilities
@@ -212,7 +213,9 @@ class Link:
                     wire = await self._open()
                 except (ClientError, OSError) as err:
                     why = f"{self._endpoint.address}: {_reason(err)}"
-                    if monotonic() - started + pause_s > patience_s:
+                    # One that is there and reads its data is waited for as long as one that was there before.
+                    wait_s = max(patience_s, self._patience_s) if _is_loading(err) else patience_s
+                    if monotonic() - started + pause_s > wait_s:
                         self._gave_up_at = monotonic()
                         self._gave_up_because = f"cannot reach the server at {why}"
                         raise RedisError(self._gave_up_because) from err
@@ -267,6 +270,10 @@ def _refusal(replies: list[Reply]) -> str | None:
 def is_for_later(refusal: str) -> bool:
     """Whether the server did not run the command, and may do so later or elsewhere."""
     return refusal.startswith(_NOT_NOW)
+
+
+def _is_loading(err: BaseException) -> bool:
+    return isinstance(err, BusyLoadingError) or str(err).startswith("LOADING")
 
 
 def _reason(err: BaseException) -> str:

@@ -185,8 +185,8 @@ class Endings:
 
     def _say_lost(self, job_ids: list[str]) -> None:
         _log.warning(
-            "%s no longer held jobs %s when they ended (claimed by another worker, or the queue was flushed); "
-            "their end was left to whoever holds them",
+            "%s no longer had jobs %s when their end was to be written: it was written before and the answer was lost, "
+            "another worker claimed them, or they were removed. Nothing was changed",
             self._who.consumer,
             ", ".join(map(repr, job_ids[:10])),
         )

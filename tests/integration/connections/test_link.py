@@ -183,6 +183,23 @@ async def test_a_refusal_without_end_is_an_error_within_patience(open_link: Open
             await asyncio.wait_for(link.call("GET"), 5)
 
 
+LOADING = b"-LOADING Redis is loading the dataset in memory\r\n"
+
+
+async def test_a_server_that_reads_its_data_is_waited_for_at_the_first_connect(open_link: OpenLink) -> None:
+    """One that is not there is told about at once; this one will be there."""
+    ready_at = monotonic() + 0.5
+    async with FakeServer(echo, greet=lambda command: LOADING if monotonic() < ready_at else None) as server:
+        await open_link(server, patience_s=5).connect()
+    assert monotonic() >= ready_at
+
+
+async def test_a_server_that_reads_its_data_for_long_is_an_error_within_patience(open_link: OpenLink) -> None:
+    async with FakeServer(echo, greet=lambda command: LOADING) as server:
+        with pytest.raises(RedisError, match=r"(?i)loading"):
+            await asyncio.wait_for(open_link(server, patience_s=0.3).connect(), 5)
+
+
 async def test_all_who_wait_for_a_dead_server_are_told_together(open_link: OpenLink) -> None:
     async with FakeServer(lambda command: None) as server:
         link = open_link(server, patience_s=0.5)
