@@ -67,10 +67,11 @@ docs: $(STAMP) ## Build the documentation into site/
 dist: $(STAMP) ## Build wheel and sdist, install the wheel with each extra and use it; ARGS=cli: with this one
 	tests/dist/run $(ARGS)
 
-compat: $(STAMP) ## The engine with every supported redis client and Python, the provider with older Airflows
+compat: $(STAMP) ## The engine with every supported redis client and Python, the provider with Airflow as its constraints have it
 	tests/compat/run
-	tests/compat/airflow 3.1
-	tests/compat/airflow 3.2
+	tests/compat/airflow 3.1.8
+	tests/compat/airflow 3.2.2
+	tests/compat/airflow 3.3.1
 
 # Two bare Debians, by debootstrap; takes root and about half an hour.
 fresh: ## A clone on bare Debians 12 and 13: demo and tests, with nothing but python3, make and git
