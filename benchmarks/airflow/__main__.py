@@ -17,6 +17,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", choices=["waits", "messages", "quick"], help="one of them")
     parser.add_argument("--waits", type=int, default=10_000)
     parser.add_argument("--jobs", type=int, default=5_000)
+    parser.add_argument("--executor", default="LocalExecutor", help="of `quick`; CeleryExecutor needs its provider")
+    parser.add_argument("--cases", default="48x0,48x3,1x3,1x12", help="of `quick`: waits x seconds that a job takes")
+    parser.add_argument("--defer-after", type=float, help="of `quick`: how long a worker waits before it defers")
     args = parser.parse_args(argv)
     with tempfile.TemporaryDirectory(prefix="chasqui-bench-") as home:
         # Before anything of Airflow is imported; `airflow` itself is found beside the interpreter.
@@ -27,8 +30,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         if args.only in (None, "waits"):
             _show(asyncio.run(waits.measure(args.waits)))
         if args.only in (None, "quick"):
-            for seconds in (0, 3):
-                _show(quick.measure(48, seconds))
+            cases = [quick.Case.read(case) for case in args.cases.split(",")]
+            options = {} if args.defer_after is None else {"defer_after": args.defer_after}
+            for measured in quick.measure(cases, args.executor, options):
+                _show(measured)
         if args.only in (None, "messages"):
             for batch_size, in_flight in ((1, 100), (100, 1000)):
                 _show(messages.measure(args.jobs if batch_size > 1 else args.jobs // 10, batch_size, in_flight))

@@ -13,7 +13,7 @@ from chasqui_engine import ConfigError, ProducerConfig
 from chasqui_provider.callables import unrendered, value_of
 from chasqui_provider.compat import conf
 from chasqui_provider.connection import DEFAULT_CONN_ID, Settings
-from chasqui_provider.deferral import resumable_at_s, wait_a_moment
+from chasqui_provider.deferral import checked_defer_after, resumable_at_s, wait_before_deferring
 from chasqui_provider.endings import Ending
 from chasqui_provider.hooks.chasqui import ChasquiHook
 from chasqui_provider.ids import task_job_id
@@ -88,6 +88,8 @@ class ChasquiEnqueueOperator(AddsToQueue, ChasquiOperator):
     :param fresh_id: ask for a new id at every try instead.
     :param wait_for_result: wait until the job has ended.
     :param deferrable: wait without a worker slot, unless the job ends at once.
+    :param defer_after: how long the worker itself waits before it defers: a `timedelta` or seconds. By default as long
+        as jobs of this name took of late, if that is no longer than deferring takes, and not at all otherwise.
     :param result_timeout: how long to wait at most: a `timedelta` or seconds.
     :param on_dead: "fail" the task when the job is dead, or "return" what is known about its death.
     :param cancel_on_kill: take the job back if it is still delayed when somebody kills the waiting task.
@@ -118,6 +120,7 @@ class ChasquiEnqueueOperator(AddsToQueue, ChasquiOperator):
         fresh_id: bool = False,
         wait_for_result: bool = False,
         deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
+        defer_after: timedelta | float | None = None,
         result_timeout: timedelta | float | None = None,
         on_dead: OnDead = "fail",
         cancel_on_kill: bool = False,
@@ -134,6 +137,7 @@ class ChasquiEnqueueOperator(AddsToQueue, ChasquiOperator):
         self.fresh_id = fresh_id
         self.wait_for_result = wait_for_result
         self.deferrable = deferrable
+        self.defer_after = checked_defer_after(defer_after)
         self.result_timeout = _checked_timeout(result_timeout)
         self.on_dead = check_on_dead(on_dead)
         self.cancel_on_kill = cancel_on_kill
@@ -202,7 +206,7 @@ class ChasquiEnqueueOperator(AddsToQueue, ChasquiOperator):
 
     def _wait_or_defer(self, settings: Settings, job_id: str, since_ms: int) -> list[Ending]:
         if self.delay is None and self.run_at is None:
-            endings = wait_a_moment(settings, self.queue_name, [job_id], on_dead=self.on_dead, since_ms=since_ms)
+            endings = wait_before_deferring(self, settings, [job_id], job_name=self.job_name, since_ms=since_ms)
             if endings is not None:
                 return endings
         trigger = self._trigger(job_id, since_ms)
@@ -217,7 +221,7 @@ class ChasquiEnqueueOperator(AddsToQueue, ChasquiOperator):
             cancel_on_kill=self.cancel_on_kill,
             kept_for_next_try=self._is_given,
             since_ms=since_ms,
-            not_before_s=resumable_at_s(self.result_timeout),
+            not_before_s=resumable_at_s(self, self.result_timeout),
         )
 
     def _result(self, event: Any) -> Any:

@@ -12,7 +12,7 @@ from airflow.triggers.base import StartTriggerArgs
 from chasqui_engine import ChasquiError
 from chasqui_provider.compat import conf
 from chasqui_provider.connection import DEFAULT_CONN_ID
-from chasqui_provider.deferral import resumable_at_s, wait_a_moment
+from chasqui_provider.deferral import checked_defer_after, lag_s, resumable_at_s, wait_before_deferring
 from chasqui_provider.hooks.chasqui import ChasquiHook
 from chasqui_provider.lineage import MOST_JOB_IDS, ReadsFromQueue
 from chasqui_provider.links import ChasquiQueueLink
@@ -37,7 +37,9 @@ class ChasquiJobResultSensor(ReadsFromQueue, BaseSensorOperator):
 
     :param job_ids: one id, or many; of none there is nothing to wait for.
     :param deferrable: wait without a worker slot, unless the jobs end at once. Where ids and queue are known when the
-        DAG is written, the sensor starts in the triggerer, without any worker before.
+        DAG is written, the sensor starts in the triggerer, without any worker before, unless `defer_after` is given.
+    :param defer_after: how long the worker itself waits before it defers: a `timedelta` or seconds. By default as long
+        as jobs of this queue took of late, if that is no longer than deferring takes, and not at all otherwise.
     """
 
     template_fields: Sequence[str] = ("queue_name", "job_ids")
@@ -51,6 +53,7 @@ class ChasquiJobResultSensor(ReadsFromQueue, BaseSensorOperator):
         queue_name: str | None = None,
         chasqui_conn_id: str = DEFAULT_CONN_ID,
         deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
+        defer_after: timedelta | float | None = None,
         on_dead: OnDead = "fail",
         **kwargs: Any,
     ) -> None:
@@ -59,8 +62,9 @@ class ChasquiJobResultSensor(ReadsFromQueue, BaseSensorOperator):
         self.queue_name = queue_name
         self.chasqui_conn_id = chasqui_conn_id
         self.deferrable = deferrable
+        self.defer_after = checked_defer_after(defer_after)
         self.on_dead = check_on_dead(on_dead)
-        if deferrable and _is_plain(job_ids) and _is_plain(queue_name):
+        if deferrable and not self.defer_after and _is_plain(job_ids) and _is_plain(queue_name):
             self.start_from_trigger = True
             self.start_trigger_args = StartTriggerArgs(
                 trigger_cls="chasqui_provider.triggers.chasqui.ChasquiJobResultTrigger",
@@ -80,9 +84,10 @@ class ChasquiJobResultSensor(ReadsFromQueue, BaseSensorOperator):
         if not job_ids:
             return []
         if not self.deferrable:
+            self._poke_no_sooner_than_airflow_hears()
             return super().execute(context)
         settings = ChasquiHook(self.chasqui_conn_id).settings()
-        endings = wait_a_moment(settings, self.queue_name, job_ids, on_dead=self.on_dead)
+        endings = wait_before_deferring(self, settings, job_ids)
         if endings is not None:
             return self.resume_execution("execute_complete", {"event": {"endings": endings}}, context)
         timeout = timedelta(seconds=self.timeout)
@@ -91,9 +96,18 @@ class ChasquiJobResultSensor(ReadsFromQueue, BaseSensorOperator):
             queue_name=self.queue_name,
             chasqui_conn_id=self.chasqui_conn_id,
             on_dead=self.on_dead,
-            not_before_s=resumable_at_s(timeout),
+            not_before_s=resumable_at_s(self, timeout),
         )
         return self.defer(trigger=trigger, method_name="execute_complete", timeout=timeout)
+
+    def _poke_no_sooner_than_airflow_hears(self) -> None:
+        """Between two pokes without a slot, a task is queued again as after a deferral, and fails as easily."""
+        shortest_s = lag_s(self)
+        if self.mode == "reschedule" and self.poke_interval < shortest_s:
+            self.log.info(
+                "poke_interval is %g s and not %g: Airflow would fail the task", shortest_s, self.poke_interval
+            )
+            self.poke_interval = shortest_s
 
     def poke(self, context: Any) -> PokeReturnValue:
         """Looks whether all have ended."""

@@ -205,9 +205,12 @@ class RealAirflow:
         self.until(lambda: self.client.get(f"/api/v2/dags/{dag_id}").status_code == 200, f"DAG {dag_id}", 60)
         self.patch(f"/api/v2/dags/{dag_id}", {"is_paused": False})
 
-    def trigger(self, dag_id: str) -> str:
-        run = self.post(f"/api/v2/dags/{dag_id}/dagRuns", {"logical_date": None})
+    def trigger(self, dag_id: str, conf: Mapping[str, Any] | None = None) -> str:
+        run = self.post(f"/api/v2/dags/{dag_id}/dagRuns", {"logical_date": None, "conf": conf or {}})
         return str(run["dag_run_id"])
+
+    def run_state(self, dag_id: str, run_id: str) -> str:
+        return str(self.get(f"/api/v2/dags/{dag_id}/dagRuns/{run_id}")["state"])
 
     def all_of(self, path: str, key: str) -> list[dict[str, Any]]:
         """A list of Airflow's, which comes in pages."""

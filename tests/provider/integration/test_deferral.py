@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import time
+from datetime import timedelta
+from importlib.metadata import version
 from typing import Any
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowSkipException, TaskDeferred
+from airflow.sdk.exceptions import AirflowRescheduleException
+from packaging.version import Version
+from redis import Redis
 
+from chasqui_engine import ConfigError
+from chasqui_provider.durations import usual_duration_s
 from chasqui_provider.operators.chasqui import ChasquiEnqueueOperator
 from chasqui_provider.results import JobDeadError
 from chasqui_provider.sensors.chasqui import ChasquiJobResultSensor
@@ -25,6 +32,25 @@ def enqueue(queue_name: str, **options: Any) -> ChasquiEnqueueOperator:
 
 def sensor(queue_name: str, **options: Any) -> ChasquiJobResultSensor:
     return ChasquiJobResultSensor(queue_name=queue_name, **{"task_id": "s", "deferrable": True, **options})
+
+
+def both_waits(queue_name: str, **options: Any) -> list[Any]:
+    return [enqueue(queue_name, job_id="x", **options), sensor(queue_name, job_ids="{{ 'x' }}", **options)]
+
+
+def tell_of_completed(url: str, queue_name: str, job_name: str, took_s: list[float]) -> None:
+    """Events as workers tell them of jobs that took so long."""
+    with Redis.from_url(url) as client:
+        for seconds in took_s:
+            told = {
+                "e": "completed",
+                "id": "j",
+                "n": job_name,
+                "ts": 1,
+                "attempt": 1,
+                "duration_us": int(seconds * 1e6),
+            }
+            client.xadd(f"{{chasqui:{queue_name}}}:events", told)  # type: ignore[arg-type]
 
 
 def deferred_trigger(operator: Any, context: Context) -> ChasquiJobResultTrigger:
@@ -56,14 +82,88 @@ def test_a_wait_comes_back_only_when_the_executor_has_heard_of_it(
     valkey_queue_url: str, queue_name: str, context: Context
 ) -> None:
     begun_s = time.time()
-    for wait in (enqueue(queue_name, job_id="x"), sensor(queue_name, job_ids="x")):
+    for wait in both_waits(queue_name, defer_after=0):
         assert deferred_trigger(wait, context).not_before_s > begun_s + AIRFLOW_HEARS_AFTER_S
-        begun_s = time.time()
 
 
 def test_but_always_before_its_timeout(valkey_queue_url: str, queue_name: str, context: Context) -> None:
-    for wait in (enqueue(queue_name, job_id="x", result_timeout=4), sensor(queue_name, job_ids="x", timeout=4)):
+    once = {"task_id": "w", "defer_after": 0}
+    for wait in (
+        enqueue(queue_name, result_timeout=4, **once),
+        sensor(queue_name, job_ids="{{ 1 }}", timeout=4, **once),
+    ):
         assert deferred_trigger(wait, context).not_before_s < time.time() + 2
+
+
+@pytest.mark.parametrize(
+    ("configured", "executor"),
+    [
+        ("CeleryExecutor", None),
+        ("airflow.providers.celery.executors.celery_executor.CeleryExecutor,LocalExecutor", None),
+        ("LocalExecutor,CeleryExecutor", "CeleryExecutor"),
+        ("LocalExecutor,far:airflow.providers.celery.executors.celery_executor.CeleryExecutor;team=X", "far"),
+    ],
+)
+def test_with_celery_it_comes_back_as_soon_as_its_jobs_have_ended(
+    configured: str, executor: str | None, queue_name: str, connect: Any, context: Context, monkeypatch: Any
+) -> None:
+    connect(url="redis://127.0.0.1:1")
+    monkeypatch.setenv("AIRFLOW__CORE__EXECUTOR", configured)
+    wait = sensor(queue_name, job_ids="{{ 1 }}", executor=executor, defer_after=0)
+    assert deferred_trigger(wait, context).not_before_s <= time.time()
+
+
+@pytest.mark.skipif(Version(version("apache-airflow-core")) < Version("3.2.2"), reason="the race was still open")
+@pytest.mark.parametrize(("executor", "seconds"), [("LocalExecutor", 8), ("CeleryExecutor", 3)])
+def test_pokes_without_a_slot_are_no_closer_than_the_executor_allows(
+    executor: str, seconds: float, valkey_queue_url: str, queue_name: str, context: Context, monkeypatch: Any
+) -> None:
+    monkeypatch.setenv("AIRFLOW__CORE__EXECUTOR", executor)
+    context["ti"].get_first_reschedule_date = lambda _context: None
+    wait = sensor(queue_name, job_ids="x", deferrable=False, mode="reschedule", poke_interval=3)
+    with pytest.raises(AirflowRescheduleException) as rescheduled:
+        wait.execute(context)
+    assert rescheduled.value.reschedule_date.timestamp() == pytest.approx(time.time() + seconds, abs=1)
+
+
+@pytest.mark.parametrize(("took_s", "waited_s"), [([180.0] * 3, 0), ([0.2] * 3 + [180.0], 1.3), ([], 4)])
+def test_a_worker_waits_as_long_as_such_jobs_take_unless_that_is_long(
+    took_s: list[float], waited_s: float, valkey_queue_url: str, queue_name: str, context: Context
+) -> None:
+    tell_of_completed(valkey_queue_url, queue_name, "of this name", took_s)
+    tell_of_completed(valkey_queue_url, queue_name, "another", [60.0] * 9)
+    begun_s = time.monotonic()
+    deferred_trigger(enqueue(queue_name, job_name="of this name"), context)
+    assert time.monotonic() - begun_s == pytest.approx(waited_s, abs=0.6)
+
+
+def test_a_sensor_goes_by_all_jobs_of_the_queue(valkey_queue_url: str, queue_name: str, context: Context) -> None:
+    tell_of_completed(valkey_queue_url, queue_name, "any", [180.0])
+    begun_s = time.monotonic()
+    deferred_trigger(sensor(queue_name, job_ids=["x"]), context)
+    assert time.monotonic() - begun_s < 0.6
+
+
+def test_an_argument_says_how_long_a_worker_waits(valkey_queue_url: str, queue_name: str, context: Context) -> None:
+    tell_of_completed(valkey_queue_url, queue_name, "any", [180.0])
+    for wait in both_waits(queue_name, defer_after=timedelta(seconds=1.5)):
+        begun_s = time.monotonic()
+        deferred_trigger(wait, context)
+        assert time.monotonic() - begun_s == pytest.approx(1.5, abs=0.5)
+    assert not sensor(queue_name, job_ids="x", defer_after=1).start_from_trigger
+    with pytest.raises(ConfigError, match="defer_after must be from 0 up, got -1"):
+        enqueue(queue_name, defer_after=-1)
+
+
+async def test_how_long_jobs_take_is_told_by_those_that_ended_last(valkey_queue_url: str, queue_name: str) -> None:
+    assert await usual_duration_s(valkey_queue_url, queue_name) is None
+    tell_of_completed(valkey_queue_url, queue_name, "a", [90.0] * 50 + [1.0, 2.0, 3.0, 4.0])
+    assert await usual_duration_s(valkey_queue_url, queue_name, "b") is None
+    assert await usual_duration_s(valkey_queue_url, queue_name, "a") == 90.0
+    tell_of_completed(valkey_queue_url, queue_name, "b", [1.0, 2.0, 3.0, 4.0])
+    assert await usual_duration_s(valkey_queue_url, queue_name, "b") == 3.0
+    tell_of_completed(valkey_queue_url, queue_name, "a", [0.5] * 50)
+    assert await usual_duration_s(valkey_queue_url, queue_name) == 0.5
 
 
 def test_for_a_job_of_later_no_worker_waits(valkey_queue_url: str, queue_name: str, context: Context) -> None:
