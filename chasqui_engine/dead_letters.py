@@ -82,7 +82,14 @@ def described(entry: DlqEntry, payload_chars: int | None = None) -> dict[str, An
 
 async def peek(link: Link, keys: QueueKeys, limit: int) -> list[DlqEntry]:
     """Up to `limit` dead letters, oldest first."""
-    return await records.peek_dead(link, keys, count=limit) if limit else []
+    found: list[DlqEntry] = []
+    while len(found) < limit:
+        after = found[-1].dlq_id if found else None
+        page = await records.peek_dead(link, keys, count=limit - len(found), after=after)
+        if not page:
+            break
+        found += page
+    return found
 
 
 async def replay(link: Link, keys: QueueKeys, limit: int) -> Replayed:

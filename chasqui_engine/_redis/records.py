@@ -12,10 +12,13 @@ from chasqui_engine._redis.replies import ReplyError
 from chasqui_engine.job import DlqEntry
 
 _REPLAY = scripts.load("replay")
+_READ_PAGE = scripts.load("page")
 _LEASE = scripts.load("lease", on_full_server="lock")
 _RELEASE = scripts.load("release", on_full_server="lock")
 
 _PAGE = 500
+_PAGE_BYTES = 8 * 1024 * 1024
+"""Of dead letters that are read, or sent back, at once; it takes one more entry to notice."""
 
 
 async def server_now_ms(link: Link) -> int:
@@ -68,15 +71,16 @@ async def read_events(
 async def peek_dead(
     link: Link, keys: QueueKeys, *, count: int, after: str | None = None, until: str = "+"
 ) -> list[DlqEntry]:
-    """Dead letters, oldest first, without taking them."""
+    """Dead letters, oldest first, without taking them: fewer than `count` where they are large, none at the end."""
     start = "-" if after is None else f"({after}"
-    reply = await link.call("XRANGE", keys.dlq, start, until, "COUNT", count)
+    reply = await link.run(_READ_PAGE, [keys.dlq], ["XRANGE", start, until, count, _PAGE_BYTES])
     return [_dead(entry) for entry in reply]
 
 
 async def peek_newest_dead(link: Link, keys: QueueKeys, *, count: int, before: str | None = None) -> list[DlqEntry]:
-    """Dead letters, newest first, without taking them."""
-    reply = await link.call("XREVRANGE", keys.dlq, "+" if before is None else f"({before}", "-", "COUNT", count)
+    """The same, newest first."""
+    start = "+" if before is None else f"({before}"
+    reply = await link.run(_READ_PAGE, [keys.dlq], ["XREVRANGE", start, "-", count, _PAGE_BYTES])
     return [_dead(entry) for entry in reply]
 
 
@@ -104,6 +108,17 @@ def _dead(entry: list[Any]) -> DlqEntry:
 
 async def replay_dead(link: Link, keys: QueueKeys, jobs: Sequence[tuple[str, bytes, str, str]]) -> int:
     """Moves (dead-letter id, envelope, name, job id) back to the stream; returns how many were still there."""
+    moved, batch, size = 0, [], 0
+    for job in jobs:
+        batch.append(job)
+        size += len(job[1])
+        if size >= _PAGE_BYTES:
+            moved += await _replay_at_once(link, keys, batch)
+            batch, size = [], 0
+    return moved + (await _replay_at_once(link, keys, batch) if batch else 0)
+
+
+async def _replay_at_once(link: Link, keys: QueueKeys, jobs: Sequence[tuple[str, bytes, str, str]]) -> int:
     used = [keys.dlq, keys.stream]
     args: list[Argument] = []
     for dlq_id, envelope, name, job_id in jobs:

@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from chasqui_engine.dashboard import audit
 from chasqui_engine.dashboard.answers import answer
-from chasqui_engine.dashboard.selecting import find, read_selected
+from chasqui_engine.dashboard.selecting import by_ids, find, read_selected
 from chasqui_engine.dashboard.state import At, Changing, The
 
 router = APIRouter(prefix="/api")
@@ -39,10 +39,17 @@ async def replay(the: The, user: Changing, at: At, request: Request) -> Response
     selected = await read_selected(request)
     with audit.recorded(user, "replay", at.connection, at.queue, **selected.told) as told:
         async with the.producer(at) as producer:
-            found = await find(producer, selected)
-            told["count"] = await producer.replay_dead(found.entries)
+            selected_count, more, told["count"] = 0, None, 0
+            if selected.ids is not None:
+                async for part in by_ids(producer, selected.ids):
+                    selected_count += len(part)
+                    told["count"] += await producer.replay_dead(part)
+            else:
+                found = await find(producer, selected)
+                selected_count, more = len(found.entries), found.next
+                told["count"] = await producer.replay_dead(found.entries)
     the.changed(at)
-    return answer({"selected": len(found.entries), "done": told["count"], "next": found.next})
+    return answer({"selected": selected_count, "done": told["count"], "next": more})
 
 
 @router.post("/queue/dead/delete")
@@ -51,7 +58,11 @@ async def delete(the: The, user: Changing, at: At, request: Request) -> Response
     selected = await read_selected(request)
     with audit.recorded(user, "delete", at.connection, at.queue, **selected.told) as told:
         async with the.producer(at) as producer:
-            found = await find(producer, selected)
-            told["count"] = await producer.delete_dead([entry.dlq_id for entry in found.entries])
+            if selected.ids is not None:
+                ids, more = selected.ids, None
+            else:
+                found = await find(producer, selected)
+                ids, more = [entry.dlq_id for entry in found.entries], found.next
+            told["count"] = await producer.delete_dead(ids)
     the.changed(at)
-    return answer({"selected": len(found.entries), "done": told["count"], "next": found.next})
+    return answer({"selected": len(ids), "done": told["count"], "next": more})

@@ -28,12 +28,13 @@ from chasqui_engine.dashboard.series import WINDOWS_MIN, Series
 from chasqui_engine.dashboard.settings import Payloads
 from chasqui_engine.dashboard.state import Asked, At, Dashboard, Looking, Named, Place, The, Visible
 from chasqui_engine.errors import ConfigError
+from chasqui_engine.job import DlqEntry
 
 router = APIRouter(prefix="/api")
 
 _MOST_REPEATABLES = 500
 _MOST_START = 10**9
-_EXPORT_BATCH = 100
+_EXPORT_CHARS = 256 * 1024
 
 Minutes = Annotated[int, Query()]
 Cursor = Annotated[str | None, Query(max_length=50)]
@@ -222,13 +223,19 @@ async def _lines(the: Dashboard, at: Place, selected: Selected, user: str) -> As
     with audit.recorded(user, "export", at.connection, at.queue, **selected.told, count=0) as told:
         async with the.producer(at) as producer:
             batch: list[str] = []
+            size = 0
             async for entry in each(producer, selected):
-                batch.append(json.dumps(rows.exported(entry, the.settings.payloads), default=str) + "\n")
-                told["count"] += 1
-                if len(batch) >= _EXPORT_BATCH:
+                line = await asyncio.to_thread(_line, entry, the.settings.payloads)
+                batch.append(line)
+                told["count"], size = told["count"] + 1, size + len(line)
+                if size >= _EXPORT_CHARS:
                     yield "".join(batch)
-                    batch = []
+                    batch, size = [], 0
             yield "".join(batch)
+
+
+def _line(entry: DlqEntry, payloads: Payloads) -> str:
+    return json.dumps(rows.exported(entry, payloads), default=str) + "\n"
 
 
 @router.get("/queue/job")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
@@ -20,6 +20,10 @@ from chasqui_engine.producer import Producer
 MOST_IDS = 1_000
 _PAGE = 500
 _MOST_LOOKED_AT = 10_000
+_MOST_BYTES = 16 * 1024 * 1024
+"""Of dead letters that one request holds at a time."""
+_IDS_AT_ONCE = 10
+"""Of letters that are asked for by their ids, whose sizes nobody knows before."""
 _LOOK_S = 0.5
 _MOST_BODY_BYTES = 256 * 1024
 _ENTRY_ID = re.compile(r"[0-9]{1,19}-[0-9]{1,19}")
@@ -137,9 +141,7 @@ def check_ids(ids: Sequence[str]) -> Sequence[str]:
 
 
 async def find(producer: Producer, selected: Selected) -> Found:
-    """Those that are selected and still there; of all that match a filter, the next part, the oldest first."""
-    if selected.ids is not None:
-        return Found(await producer.get_dead(selected.ids), None)
+    """Of all that match a filter, the next part, the oldest first."""
     assert selected.filter is not None
     assert selected.until is not None
     wanted, until = selected.filter.filter, _order(selected.until)
@@ -151,9 +153,19 @@ async def find(producer: Producer, selected: Selected) -> Found:
         after, looked_at = page[-1].dlq_id, looked_at + len(page)
         if len(within) < len(page):
             break
-        if looked_at >= _MOST_LOOKED_AT:
+        if looked_at >= _MOST_LOOKED_AT or _bytes(entries) >= _MOST_BYTES:
             return Found(entries, after)
     return Found(entries, None)
+
+
+def _bytes(entries: Iterable[DlqEntry]) -> int:
+    return sum(len(entry.payload) for entry in entries)
+
+
+async def by_ids(producer: Producer, ids: Sequence[str]) -> AsyncIterator[list[DlqEntry]]:
+    """Those of these ids that are still there, a few at a time."""
+    for start in range(0, len(ids), _IDS_AT_ONCE):
+        yield await producer.get_dead(ids[start : start + _IDS_AT_ONCE])
 
 
 async def newest_page(producer: Producer, wanted: Wanted, before: str | None, count: int) -> Found:
@@ -170,13 +182,19 @@ async def newest_page(producer: Producer, wanted: Wanted, before: str | None, co
                 entries.append(entry)
             before = entry.dlq_id
         looked_at += len(page)
-        if looked_at >= _MOST_LOOKED_AT or monotonic() - began > _LOOK_S:
+        held = _bytes(entries)
+        if looked_at >= _MOST_LOOKED_AT or held >= _MOST_BYTES or monotonic() - began > _LOOK_S:
             return Found(entries, before)
     return Found(entries, None)
 
 
 async def each(producer: Producer, selected: Selected) -> AsyncIterator[DlqEntry]:
     """All that are selected, part by part."""
+    if selected.ids is not None:
+        async for part in by_ids(producer, selected.ids):
+            for entry in part:
+                yield entry
+        return
     while True:
         found = await find(producer, selected)
         for entry in found.entries:
