@@ -35,6 +35,7 @@ from chasqui_engine._redis.embedded_folder import (
     locked,
     open_file,
     prepare_folder,
+    real_folder,
     socket_path,
     try_lock,
     wait_for_lock,
@@ -136,7 +137,7 @@ async def acquire(directory: str | None, *, appendfsync: AppendFsync = "everysec
 def acquire_blocking(directory: str | None, *, appendfsync: AppendFsync = "everysec") -> EmbeddedServer:
     """Claim the server of `directory` (None: this process's own), starting it if it does not run."""
     server = find_server()
-    key = None if directory is None else os.path.realpath(directory)
+    key = None if directory is None else real_folder(directory)
     with _shared_lock:
         shared = _shared.get(key) or _join(key)
         try:

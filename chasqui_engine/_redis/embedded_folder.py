@@ -24,8 +24,18 @@ _LOCK_TIMEOUT_S = 45.0
 _SOCKET_PATH_MAX = 103
 
 
+def real_folder(directory: str | os.PathLike[str]) -> str:
+    """Where it is. A link that somebody else put where all may write could lead to another folder of ours."""
+    folder = Path(directory)
+    if folder.is_symlink() and folder.lstat().st_uid not in (0, os.geteuid()):
+        raise ConfigError(f"{folder} is a link that another user made: name the folder itself")
+    return os.path.realpath(folder)
+
+
 def prepare_folder(folder: Path) -> None:
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # Each of them closed: whoever may write to one above could put another folder in its place.
+    for missing in reversed([one for one in (folder, *folder.parents) if not one.exists()]):
+        missing.mkdir(mode=0o700, exist_ok=True)
     found = folder.stat()
     if found.st_uid != os.geteuid():
         raise ConfigError(f"the folder {folder} belongs to another user, who could change what is in it: name another")

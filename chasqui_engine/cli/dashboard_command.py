@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import errno
+import html
 import ipaddress
 import logging
 import secrets
+import shutil
 import socket
+import tempfile
 import threading
 import webbrowser
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import quote
 
@@ -70,11 +75,21 @@ def dashboard(
             say(f"dashboard of {name}: {link}\nCtrl-C ends it")
         if open_browser:
             # Some browsers end only when they are closed.
-            threading.Thread(target=webbrowser.open, args=(link,), daemon=True).start()
+            threading.Thread(target=webbrowser.open, args=(_way_in(link),), daemon=True).start()
 
     # Who changes what is said here, whatever else is not.
     logging.getLogger("chasqui.audit").setLevel(logging.INFO)
     _serve(app, listener, started)
+
+
+def _way_in(link: str) -> str:
+    """The address of a file of this user alone that leads to the link: command lines are for all to see."""
+    folder = Path(tempfile.mkdtemp(prefix="chasqui-dashboard-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    page = folder / "open.html"
+    page.touch(mode=0o600)
+    page.write_text(f'<!doctype html><meta http-equiv="refresh" content="0; url={html.escape(link)}">')
+    return page.as_uri()
 
 
 def _token(host: str, given: str | None) -> str:

@@ -28,7 +28,10 @@ def create_app(connections: Connections, guard: Guard, settings: DashboardSettin
         await dashboard.close()
 
     # FastAPI's own pages would be unguarded, and load scripts from elsewhere.
-    app = FastAPI(title="Chasqui", docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
+    # Its redirects to addresses with a slash more or less would repeat whatever host a request names.
+    app = FastAPI(
+        title="Chasqui", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False, lifespan=lifespan
+    )
     app.state.dashboard = dashboard
     app.add_middleware(SecurityHeaders)
     tell_problems(app)

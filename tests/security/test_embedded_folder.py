@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from chasqui_engine._redis import embedded
+from chasqui_engine._redis.embedded_folder import prepare_folder, real_folder
 from chasqui_engine.errors import ConfigError, RedisError
 
 if TYPE_CHECKING:
@@ -46,3 +47,26 @@ def test_a_log_that_leads_elsewhere_is_put_aside(tmp_path: Path) -> None:
     embedded.acquire_blocking(folder).release()
     assert precious.read_text() == "as it was"
     assert not (folder / log).is_symlink()
+
+
+def test_every_folder_that_is_made_is_closed(tmp_path: Path) -> None:
+    folder = tmp_path / "a" / "b" / "q"
+    before = os.umask(0)
+    try:
+        prepare_folder(folder)
+    finally:
+        os.umask(before)
+    assert [one.stat().st_mode & 0o777 for one in (folder, folder.parent, folder.parent.parent)] == [0o700] * 3
+
+
+def test_a_link_of_somebody_else_is_refused(tmp_path: Path) -> None:
+    folder, link = tmp_path / "ours", tmp_path / "link"
+    folder.mkdir(mode=0o700)
+    link.symlink_to(folder)
+    assert real_folder(link) == str(folder)
+    if os.geteuid():
+        pytest.skip("only root can give a link to another user")
+    os.chown(link, 65534, 65534, follow_symlinks=False)
+    with pytest.raises(ConfigError, match="link that another user made"):
+        embedded.acquire_blocking(str(link))
+    assert list(folder.iterdir()) == []

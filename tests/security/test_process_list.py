@@ -96,3 +96,40 @@ def test_a_token_of_the_dashboard_is_not_in_the_process_list(valkey_url: str) ->
 )
 def test_where_a_password_may_be(url: str, may: bool) -> None:
     assert is_secret(URL, url) is may
+
+
+@pytest.mark.parametrize("option", ["--ur", "--redis-u"])
+def test_the_pipeline_takes_no_short_form_of_a_secret(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    from chasqui_engine.spark.pipeline.__main__ import main
+
+    with pytest.raises(SystemExit):
+        main(["-q", "q", f"{option}=redis://:{SECRET}@127.0.0.1:1"])
+    assert "unrecognized arguments" in capsys.readouterr().err
+
+
+def test_the_pipeline_as_a_module_hides_its_password(tmp_path: Path) -> None:
+    """It starts anew without it, before anything else."""
+    seen = tmp_path / "seen"
+    (tmp_path / "sitecustomize.py").write_text(
+        f"import pathlib, sys\npathlib.Path({str(seen)!r}).open('a').write(repr(sys.orig_argv) + chr(10))\n"
+    )
+    url = f"redis://:{SECRET}@127.0.0.1:1"
+    command = [sys.executable, "-m", "chasqui_engine.spark.pipeline", "-q", "q", "--url", url, "--out", str(tmp_path)]
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
+    subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, timeout=120, check=False)
+    first, second, *_ = seen.read_text().splitlines()
+    assert SECRET in first
+    assert SECRET not in second
+
+
+def test_a_browser_is_opened_without_the_token_on_its_command_line() -> None:
+    from urllib.parse import unquote, urlsplit
+
+    from chasqui_engine.cli.dashboard_command import _way_in
+
+    address = _way_in(f"http://127.0.0.1:8787/?token={SECRET}")
+    page = Path(unquote(urlsplit(address).path))
+    assert SECRET not in address
+    assert f"token={SECRET}" in page.read_text()
+    assert page.stat().st_mode & 0o077 == 0
+    assert page.parent.stat().st_mode & 0o077 == 0

@@ -13,6 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.logger import PySparkLogger
 
 from chasqui_engine.cli import terminal
+from chasqui_engine.cli.hiding import hide_secrets
 from chasqui_engine.errors import ChasquiError, ConfigError, RedisError
 from chasqui_engine.spark.connections import connection_url
 from chasqui_engine.spark.fetch import Place
@@ -121,7 +122,8 @@ def _config(args: argparse.Namespace) -> PipelineConfig:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="chasqui pipeline run", description=__doc__)
+    # No short forms of options: one of --url would not be known for a secret.
+    parser = argparse.ArgumentParser(prog="chasqui pipeline run", description=__doc__, allow_abbrev=False)
     parser.add_argument("-q", "--queue", action="append", required=True, help="a queue; may be given several times")
     parser.add_argument("--out", default="chasqui-pipeline", help="folder for data and report (default: %(default)s)")
     parser.add_argument("--url", "--redis-url", help="where the queues are (default: CHASQUI_REDIS_URL)")
@@ -151,4 +153,5 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
+    hide_secrets()
     sys.exit(main())

@@ -14,12 +14,15 @@ slos:
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from chasqui_engine.errors import ConfigError
 from chasqui_engine.names import check_queue_name
 
+_MOST_CHARS = 1024 * 1024
+_DEEPEST = 10
 _SHARES = ("success_rate", "failure_rate", "dead_rate", "retry_rate")
 _PERCENTILES = tuple(f"{what}_{label}_ms" for what in ("latency", "handler") for label in ("p50", "p95", "p99"))
 LEAST = ("success_rate", "throughput_per_s")
@@ -54,13 +57,29 @@ def parse(text: str) -> list[Slo]:
     """The promises in a YAML text."""
     import yaml
 
+    if len(text) > _MOST_CHARS:
+        raise ConfigError(f"the SLO file has {len(text)} characters; it may have {_MOST_CHARS}")
     try:
+        _check_shape(yaml.parse(text, Loader=yaml.SafeLoader))
         content = yaml.safe_load(text) or {}
     except yaml.YAMLError as err:
         raise ConfigError(f"the SLO file is not YAML: {' '.join(str(err).split())}") from err
     if not isinstance(content, dict) or not isinstance(content.get("slos"), list):
         raise ConfigError("the SLO file needs a list under 'slos'")
     return [_slo(number, item) for number, item in enumerate(content["slos"], 1)]
+
+
+def _check_shape(events: Iterable[Any]) -> None:
+    """Refuses what a few bytes can make gigabytes of, or too deep to be read, before it is."""
+    from yaml import AliasEvent, CollectionEndEvent, CollectionStartEvent
+
+    depth = 0
+    for event in events:
+        if isinstance(event, AliasEvent):
+            raise ConfigError(f"the SLO file has an alias, *{event.anchor}: write out what it stands for")
+        depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
+        if depth > _DEEPEST:
+            raise ConfigError(f"the SLO file is nested deeper than {_DEEPEST} levels; promises need three")
 
 
 def _slo(number: int, item: Any) -> Slo:

@@ -173,3 +173,11 @@ async def everything(open_api: Opener, raw: Any, queue: Any, queue_name: str, pa
         assert [one.status_code for one in answers] == [200] * len(paths)
         assert all(one.text.strip() for one in answers)
         return "\n".join(one.text for one in answers)
+
+
+@pytest.mark.parametrize("path", ["/api/me/", "/api/queues/", "/static/main.js/", "//", "/queues"])
+async def test_no_answer_repeats_the_host_of_a_request(path: str) -> None:
+    async with client_of(app_for(NOWHERE, AnyGuard()), "http://evil.example") as client:
+        answer = await client.get(path, follow_redirects=False)
+    assert "evil.example" not in answer.headers.get("location", "")
+    assert "evil.example" not in answer.text
