@@ -155,6 +155,8 @@ def _listen(host: str, port: int) -> socket.socket:
 def _serve(app: FastAPI, listener: socket.socket, started: Callable[[], None]) -> None:
     import uvicorn
 
+    from chasqui_engine.dashboard.patience import PatientProtocol
+
     class Server(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
@@ -167,6 +169,12 @@ def _serve(app: FastAPI, listener: socket.socket, started: Callable[[], None]) -
             super().handle_exit(sig, frame)
 
     config = uvicorn.Config(
-        app, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=5, ws="none"
+        app,
+        http=PatientProtocol,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=5,
+        ws="none",
     )
     Server(config).run([listener])

@@ -107,7 +107,7 @@ async def queues_search(
 @router.get("/queue")
 async def queue(the: The, user: Looking, at: At, minutes: Minutes = 15) -> Response:
     """How one queue stands, and what happened in it over the last minutes."""
-    return answer(_queue(await the.watch_queue(at).now(), _checked(minutes)))
+    return answer(_queue(await the.watch_queue(at, user).now(), _checked(minutes)))
 
 
 @router.get("/queue/live")
@@ -115,7 +115,7 @@ async def queue_live(the: The, user: Looking, at: At, minutes: Minutes = 15) -> 
     """The same again and again."""
     _checked(minutes)
     the.watches.check_room()
-    return stream(the.watch_queue(at), lambda seen: _queue(seen, minutes))
+    return stream(the.watch_queue(at, user), lambda seen: _queue(seen, minutes))
 
 
 def _queue(seen: tuple[dict[str, Any], Series], minutes: int) -> dict[str, Any]:

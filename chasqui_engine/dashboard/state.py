@@ -39,10 +39,10 @@ class Dashboard:
         """All queues of a connection."""
         return self.watches.of((connection,), lambda: QueuesLook(self.pool, self.settings, connection))
 
-    def watch_queue(self, place: Place) -> Watch:
+    def watch_queue(self, place: Place, user: str) -> Watch:
         """One queue."""
         look = (place.connection, place.queue)
-        return self.watches.of(look, lambda: QueueLook(self.pool, self.settings, *look))
+        return self.watches.of(look, lambda: QueueLook(self.pool, self.settings, *look), user)
 
     def changed(self, place: Place) -> None:
         """Lets whoever watches see a change at once."""

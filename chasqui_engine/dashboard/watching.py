@@ -19,6 +19,8 @@ _LINGER_S = 15.0
 _REST = 4
 """A look that takes long is followed by a rest of so many times its length, so that it cannot fill the server."""
 _MOST_LOOKS = 200
+_MOST_LOOKS_EACH = 20
+"""Of one user, at queues by name."""
 
 _log = logging.getLogger("chasqui")
 
@@ -28,7 +30,9 @@ Look = Callable[[], Awaitable[Any]]
 class Watch:
     """One look, again and again, as long as somebody wants to see it."""
 
-    def __init__(self, look: Look, interval_s: float) -> None:
+    def __init__(self, look: Look, interval_s: float, user: str = "") -> None:
+        self.user = user
+        """Who asked for it first."""
         self._look = look
         self._interval_s = interval_s
         self._changed = asyncio.Condition()
@@ -110,16 +114,30 @@ class Watches:
         self._watches: dict[Hashable, Watch] = {}
         self._closed = False
 
-    def of(self, key: Hashable, make_look: Callable[[], Look]) -> Watch:
-        """The watch of that key; `make_look` makes the look of a new one."""
+    def of(self, key: Hashable, make_look: Callable[[], Look], user: str = "") -> Watch:
+        """The watch of that key; `make_look` makes the look of a new one.
+
+        A user who asks for many queues ends their own looks by that, the oldest first, and nobody else's.
+        """
         watch = self._watches.get(key)
         if watch is None or watch.ended:
             for ended in [other for other, one in self._watches.items() if one.ended]:
                 del self._watches[ended]
-            if self._closed or len(self._watches) >= _MOST_LOOKS:
-                raise HTTPException(503, "Too many queues are being looked at: try again in a moment.")
-            watch = self._watches[key] = Watch(make_look(), self._interval_s)
+            self._make_room(user)
+            watch = self._watches[key] = Watch(make_look(), self._interval_s, user)
         return watch
+
+    def _make_room(self, user: str) -> None:
+        own = [(key, one) for key, one in self._watches.items() if user and one.user == user]
+        if len(own) >= _MOST_LOOKS_EACH:
+            unseen = [(key, one) for key, one in own if not one.watchers]
+            if not unseen:
+                raise HTTPException(503, f"You look at {len(own)} queues at once: close a page and try again.")
+            key, oldest = unseen[0]
+            oldest.task.cancel()
+            del self._watches[key]
+        if self._closed or len(self._watches) >= _MOST_LOOKS:
+            raise HTTPException(503, "Too many queues are being looked at: try again in a moment.")
 
     def hurry(self, key: Hashable) -> None:
         """Something was changed: whoever watches sees it at once."""
