@@ -1,4 +1,4 @@
-"""The heartbeat: tells Redis that the held entries are alive, from a thread and a connection of its own.
+"""The heartbeat: tells Redis that the held entries are alive, on a connection of its own, in the thread of all of them.
 
 A handler that blocks the event loop stops everything else in it, but not this.
 """
@@ -6,14 +6,15 @@ A handler that blocks the event loop stops everything else in it, but not this.
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import logging
-import threading
 
 from chasqui_engine._redis import taking
 from chasqui_engine._redis.connection import Link
 from chasqui_engine._redis.connector import FOR_EVER, Connector
 from chasqui_engine._redis.taking import Membership
 from chasqui_engine.clock import monotonic
+from chasqui_engine.consumer import heart
 from chasqui_engine.consumer.held import Held
 from chasqui_engine.errors import error_text
 from chasqui_engine.supervise import Stop, cancel_and_wait, sleep_until
@@ -25,6 +26,7 @@ BEATS_PER_IDLE = 3
 _SHORTEST_PATIENCE_S = 0.5
 _LOOK_EVERY_S = 0.5
 _ANSWERS_WITHIN_S = 1.0
+_ENDS_WITHIN_S = 2.0
 
 
 class Heartbeat:
@@ -46,28 +48,25 @@ class Heartbeat:
         self._shutdown = shutdown
         self._deadline_s = deadline_s
         self._worker_loop = asyncio.get_running_loop()
-        self._thread = threading.Thread(target=self._run, name="chasqui-heartbeat", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._stop: asyncio.Event | None = None
-        self._ready = threading.Event()
+        self._stop = asyncio.Event()
+        self._beating: concurrent.futures.Future[None] | None = None
 
     def start(self) -> None:
         """Begins to beat."""
-        self._thread.start()
-        self._ready.wait()
+        self._loop = heart.join()
+        self._beating = asyncio.run_coroutine_threadsafe(self._beat(), self._loop)
 
     async def stop(self) -> None:
-        """Ends, and waits for the thread."""
-        if self._loop is not None and self._stop is not None and self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._stop.set)
-            await asyncio.to_thread(self._thread.join, 2)
-
-    def _run(self) -> None:
-        asyncio.run(self._beat())
+        """Ends, and waits until it has."""
+        if self._loop is None or self._beating is None:
+            return
+        self._loop.call_soon_threadsafe(self._stop.set)
+        await asyncio.wait([asyncio.wrap_future(self._beating)], timeout=_ENDS_WITHIN_S)
+        self._loop = self._beating = None
+        heart.leave()
 
     async def _beat(self) -> None:
-        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        self._ready.set()
         link = self._connector.link(FOR_EVER)
         beating = asyncio.create_task(self._beat_on(link, self._stop))
         watching = asyncio.create_task(self._watch_the_deadline(link, self._stop, beating))
