@@ -1,25 +1,26 @@
-"""How jobs end, as plain data that a trigger can hand to a task."""
+"""How jobs end, as plain data."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from chasqui_provider.values import to_json
+from chasqui_provider.values import short_text
 
 COMPLETED, DEAD, EXPIRED = "completed", "dead", "expired"
 
 Ending = dict[str, Any]
-"""How a job ended, as JSON: `job_id`, `status`, and `result`, or `reason`, `detail` and `attempt`."""
+"""How a job ended: `job_id`, `status`, and `result` as the job left it, or `reason`, `detail` and `attempt`."""
 
 
 def completed(job_id: str, result: Any) -> Ending:
     """With a result."""
-    return {"job_id": job_id, "status": COMPLETED, "result": to_json(result)}
+    return {"job_id": job_id, "status": COMPLETED, "result": result}
 
 
 def dead(job_id: str, reason: str, detail: str | None, attempt: int) -> Ending:
     """In the dead letters; `attempt` is 0 where nobody knows how often it ran."""
-    return {"job_id": job_id, "status": DEAD, "reason": reason, "detail": detail, "attempt": attempt}
+    told = None if detail is None else short_text(detail)
+    return {"job_id": job_id, "status": DEAD, "reason": short_text(reason), "detail": told, "attempt": attempt}
 
 
 def expired(job_id: str) -> Ending:

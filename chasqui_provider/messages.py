@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from chasqui_engine import ChasquiError, HandlerError, Job, UnrecoverableError, Worker
+from chasqui_engine import ChasquiError, EncodeError, HandlerError, Job, UnrecoverableError, Worker
 from chasqui_provider.connection import Settings
-from chasqui_provider.values import to_json
+from chasqui_provider.events import MOST_BYTES, size_of
+from chasqui_provider.values import to_airflow
 
 _log = logging.getLogger(__name__)
 
@@ -49,7 +50,7 @@ class StreamOptions:
     job_names: tuple[str, ...] = ()
     """Names that are accepted; empty for any. A job of another name is rejected."""
     batch_size: int = 1
-    """Jobs in one event at most."""
+    """Jobs in one event at most, which ends earlier where they are large."""
     linger_s: float = 0.0
     """How long an incomplete batch waits for more."""
     max_in_flight: int = 100
@@ -65,12 +66,14 @@ class StreamOptions:
 
 
 class _Held:
-    """One job that waits for its verdict."""
+    """One job that waits for its verdict, and what an event tells of it."""
 
-    __slots__ = ("done", "job", "verdict")
+    __slots__ = ("done", "job", "size", "told", "verdict")
 
     def __init__(self, job: Job) -> None:
         self.job = job
+        self.told = _told(job)
+        self.size = size_of(self.told)
         self.verdict: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
         self.done = asyncio.Event()
 
@@ -86,18 +89,7 @@ class Batch:
 
     def payload(self, queue_name: str) -> dict[str, Any]:
         """The event's payload."""
-        jobs = [
-            {
-                "id": held.job.id,
-                "name": held.job.name,
-                "payload": to_json(held.job.payload),
-                "attempt": held.job.attempt,
-                "deliveries": held.job.deliveries,
-                "created_at_ms": held.job.created_at_ms,
-            }
-            for held in self.held
-        ]
-        return {"queue_name": queue_name, "jobs": jobs}
+        return {"queue_name": queue_name, "jobs": [held.told for held in self.held]}
 
     @property
     def settled(self) -> bool:
@@ -116,6 +108,17 @@ class Batch:
                 held.verdict.set_result(Verdict.REJECTED if unwanted else verdict)
 
 
+def _told(job: Job) -> dict[str, Any]:
+    return {
+        "id": job.id,
+        "name": job.name,
+        "payload": to_airflow(job.payload),
+        "attempt": job.attempt,
+        "deliveries": job.deliveries,
+        "created_at_ms": job.created_at_ms,
+    }
+
+
 class JobStream:
     """The jobs of a queue, as batches. Whatever has no verdict when it is closed goes back to the queue.
 
@@ -128,6 +131,7 @@ class JobStream:
         self._url = settings.url
         self._options = options
         self._arrived: asyncio.Queue[_Held] = asyncio.Queue()
+        self._put_off: _Held | None = None
         self._waiting: set[_Held] = set()
         self._unsettled: list[Batch] = []
         self._worker: Worker | None = None
@@ -153,15 +157,21 @@ class JobStream:
 
     async def _next_batch(self) -> Batch:
         held = [await self._next_held()]
+        size = held[0].size
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._options.linger_s):
                 while len(held) < self._options.batch_size:
-                    held.append(await self._next_held())
+                    one = await self._next_held()
+                    size += one.size
+                    if size > MOST_BYTES:
+                        self._put_off = one
+                        break
+                    held.append(one)
         return Batch(held)
 
     async def _next_held(self) -> _Held:
         while True:
-            held = await self._arrived.get()
+            held, self._put_off = self._put_off or await self._arrived.get(), None
             # A worker that broke off has given its jobs back meanwhile.
             if not held.done.is_set():
                 return held
@@ -199,7 +209,10 @@ class JobStream:
         names = self._options.job_names
         if names and job.name not in names:
             raise UnrecoverableError(f"Airflow takes {', '.join(names)} here, not {job.name or 'jobs without a name'}")
-        held = _Held(job)
+        try:
+            held = _Held(job)
+        except EncodeError as err:
+            raise UnrecoverableError(f"Airflow cannot hold the payload: it {err.args[0]}") from err
         self._waiting.add(held)
         self._arrived.put_nowait(held)
         try:

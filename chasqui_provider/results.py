@@ -6,12 +6,19 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Literal
 
+from chasqui_engine import EncodeError
 from chasqui_provider.compat import AirflowFailException
 from chasqui_provider.connection import Settings
-from chasqui_provider.endings import COMPLETED, DEAD, Ending
+from chasqui_provider.endings import COMPLETED, DEAD, Ending, completed, expired
+from chasqui_provider.events import endings_of
+from chasqui_provider.hooks.chasqui import ChasquiHook
+from chasqui_provider.values import to_airflow
 from chasqui_provider.waiting import Waits
 
 OnDead = Literal["fail", "return"]
+
+_READ_AT_ONCE = 20
+"""Results, any of which may have a megabyte."""
 
 
 class JobDeadError(AirflowFailException):
@@ -20,6 +27,10 @@ class JobDeadError(AirflowFailException):
 
 class ResultExpiredError(AirflowFailException):
     """A job completed, but its result is not there (any more)."""
+
+
+class ResultUnfitError(AirflowFailException):
+    """A job completed, but Airflow cannot hold its result."""
 
 
 class ChasquiUnavailableError(RuntimeError):
@@ -39,7 +50,7 @@ def check_on_dead(on_dead: str) -> OnDead:
 def value_of(ending: Ending, on_dead: OnDead) -> Any:
     """The result of a job; raises what the task is to fail with."""
     if ending["status"] == COMPLETED:
-        return ending["result"]
+        return _as_xcom(ending["job_id"], ending["result"])
     if ending["status"] == DEAD:
         if on_dead == "return":
             return ending
@@ -55,11 +66,37 @@ def value_of(ending: Ending, on_dead: OnDead) -> Any:
     )
 
 
-def values_of(event: Any, on_dead: OnDead) -> list[Any]:
-    """The results in a trigger's event, in the order of the ids it was given."""
+def _as_xcom(job_id: str, result: Any) -> Any:
+    try:
+        return to_airflow(result)
+    except EncodeError as err:
+        raise ResultUnfitError(
+            f"the result of job {job_id} {err.args[0]}: too much for an XCom. Read it where it is needed: "
+            "ChasquiHook(…).get_queue(…).get_job_result(…), or let the handler return less"
+        ) from err
+
+
+def values_of(event: Any, on_dead: OnDead, hook: ChasquiHook, queue_name: str | None) -> list[Any]:
+    """The results that a trigger's event tells, in the order of the ids it was given; reads what it does not bring."""
     if not isinstance(event, dict) or "endings" not in event:
         raise ChasquiUnavailableError(str(event.get("error", event)) if isinstance(event, dict) else str(event))
-    return [value_of(ending, on_dead) for ending in event["endings"]]
+    endings = list(endings_of(event))
+    left = [one["job_id"] for one in endings if one["status"] == COMPLETED and "result" not in one]
+    if left:
+        stored = _read(hook, queue_name, left)
+        endings = [stored.get(one["job_id"], one) for one in endings]
+    return [value_of(ending, on_dead) for ending in endings]
+
+
+def _read(hook: ChasquiHook, queue_name: str | None, job_ids: Sequence[str]) -> dict[str, Ending]:
+    """Results from the server, some at a time; None is never left there, since every event has room for it."""
+    endings: dict[str, Ending] = {}
+    with hook.get_queue(queue_name) as queue:
+        for start in range(0, len(job_ids), _READ_AT_ONCE):
+            page = job_ids[start : start + _READ_AT_ONCE]
+            for job_id, result in zip(page, queue.get_job_result_bulk(page), strict=True):
+                endings[job_id] = expired(job_id) if result is None else completed(job_id, result)
+    return endings
 
 
 def wait_now(

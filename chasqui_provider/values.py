@@ -21,6 +21,9 @@ from chasqui_engine.payload_json import to_json as _to_json
 
 _BYTES = "$bytes"
 
+_MOST_TEXT = 4000
+"""Characters of an error that travel in an event and show in a log."""
+
 _SHOWN = 200
 """Characters of a wrong value that an error shows."""
 
@@ -33,6 +36,17 @@ _TIMEDELTA = re.compile(
 def to_json(value: Any) -> Any:
     """The nearest value that JSON can hold; Airflow's Postgres refuses a NUL, so it is replaced."""
     return _to_json(value, nul="replace")
+
+
+def to_airflow(value: Any, max_size: int | None = None) -> Any:
+    """`to_json`, whole: raises `EncodeError` for what is nested too deep for Airflow, or larger than `max_size`."""
+    return _to_json(value, nul="replace", strict=True, max_size=max_size)
+
+
+def short_text(text: str) -> str:
+    """The beginning of a text that others wrote, as Airflow can hold it."""
+    cut = text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}…"
+    return str(to_json(cut))
 
 
 def from_json(value: Any) -> Any:

@@ -225,4 +225,4 @@ class ChasquiEnqueueOperator(AddsToQueue, ChasquiOperator):
         )
 
     def _result(self, event: Any) -> Any:
-        return values_of(event, self.on_dead)[0]
+        return values_of(event, self.on_dead, self.hook, self.queue_name)[0]

@@ -132,7 +132,7 @@ class ChasquiJobResultSensor(ReadsFromQueue, BaseSensorOperator):
         return job_ids[:MOST_JOB_IDS], len(job_ids)
 
     def _results(self, event: Any) -> Any:
-        results = values_of(event, self.on_dead)
+        results = values_of(event, self.on_dead, ChasquiHook(self.chasqui_conn_id), self.queue_name)
         one = isinstance(self.job_ids, str) and not self.job_ids.strip().startswith("[")
         return results[0] if one else results
 

@@ -14,6 +14,7 @@ from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from chasqui_engine import QueueEvent, QueueEvents
 from chasqui_provider.connection import DEFAULT_CONN_ID
+from chasqui_provider.events import QuietEvent, chunks
 from chasqui_provider.hooks.chasqui import ChasquiHook
 from chasqui_provider.messages import check_count
 from chasqui_provider.triggers.choices import as_event_names, as_names
@@ -92,9 +93,8 @@ class ChasquiEventTrigger(BaseEventTrigger):
         try:
             while True:
                 batch = await self._next_batch(arrived, tasks[0])
-                wanted = [_told(event) for event in batch if self._wants(event)]
-                if wanted:
-                    yield TriggerEvent({"queue_name": name, "events": wanted})
+                for told in chunks(_told(event) for event in batch if self._wants(event)):
+                    yield QuietEvent({"queue_name": name, "events": told})
                 place.passed(batch[-1].entry_id)
         finally:
             for task in tasks:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from chasqui_provider.connection import DEFAULT_CONN_ID
+from chasqui_provider.events import QuietEvent
 from chasqui_provider.hooks.chasqui import ChasquiHook
 from chasqui_provider.messages import Batch, JobStream, StreamOptions, Verdict
 from chasqui_provider.told import left_to_tell
@@ -25,16 +26,17 @@ _STORED_AFTER_S = 10.0
 class ChasquiMessageTrigger(BaseEventTrigger):
     """Takes jobs from a queue; each batch of them is one asset event: `{"queue_name": …, "jobs": [{"id": …}, …]}`.
 
-    A job is acked only when its event is in Airflow's database. One that Airflow fails to store is delivered again,
-    one that is rejected goes to the dead letters. Triggers in one triggerer that take from the same queue in the same
-    way share one worker, and each of them gets every job; in different triggerers they share the jobs.
+    A job is acked only when its event is in Airflow's database. One that Airflow fails to store is delivered again; one
+    that is rejected, or nested deeper than Airflow can hold, goes to the dead letters. Triggers in one triggerer that
+    take from the same queue in the same way share one worker, and each of them gets every job; in different triggerers
+    they share the jobs.
 
     Events that come before Airflow has made a run share that run. `batch_size` and `linger` put jobs that come together
     into one event, which costs less; before Airflow 3.3, jobs in another event may be left to a later run.
 
     :param group: the consumer group; the engine's workers use "default".
     :param job_names: accept jobs of these names only; others are rejected.
-    :param batch_size: jobs in one event at most.
+    :param batch_size: jobs in one event at most; an event also ends where its jobs make 256 KiB.
     :param linger: seconds that an incomplete batch waits for more.
     :param max_in_flight: jobs that may wait to be stored.
     """
@@ -103,7 +105,7 @@ class ChasquiMessageTrigger(BaseEventTrigger):
         async for batch, queue_name in shared_stream:
             payload = self._wanted(batch, await left_to_tell(batch.payload(queue_name), self.asset_state_store))
             if payload["jobs"]:
-                yield TriggerEvent(payload)
+                yield QuietEvent(payload)
             # Reached only when the event is on its way; a trigger that is cancelled before never gets here.
             batch.handed_on += 1
 
@@ -130,7 +132,7 @@ class ChasquiMessageTrigger(BaseEventTrigger):
                 payload = self._wanted(batch, batch.payload(stream.queue_name))
                 if payload["jobs"]:
                     batch.handed_on += 1
-                    yield TriggerEvent(payload)
+                    yield QuietEvent(payload)
                     leaving.append((asyncio.get_running_loop().time() + _STORED_AFTER_S, batch))
                 else:
                     batch.settle(Verdict.STORED)

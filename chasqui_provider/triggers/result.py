@@ -12,8 +12,9 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from chasqui_engine import ChasquiError
 from chasqui_provider.connection import DEFAULT_CONN_ID
+from chasqui_provider.events import QuietEvent, result_event
 from chasqui_provider.results import OnDead, check_on_dead
-from chasqui_provider.values import as_ids
+from chasqui_provider.values import as_ids, short_text
 from chasqui_provider.waiting import shared_waits
 
 _KILL_TIMEOUT_S = 5.0
@@ -30,8 +31,8 @@ def ids_to_wait_for(value: Any) -> list[str]:
 class ChasquiJobResultTrigger(BaseTrigger):
     """Fires once, when every job has ended, or the first is dead and `on_dead` is "fail".
 
-    The event is `{"endings": [...]}`, or `{"error": text}` when the wait itself is impossible. All of these triggers
-    in one triggerer that share connection and queue share two Redis connections.
+    The event is `{"endings": [...]}` (see `chasqui_provider.events`), or `{"error": text}` when the wait itself is
+    impossible. All of these triggers in one triggerer that share connection and queue share two Redis connections.
 
     :param cancel_on_kill: take jobs that are still delayed back when somebody ends or clears the task.
     :param kept_for_next_try: the task waits for the same jobs when it runs again: a clear leaves them to it.
@@ -77,7 +78,7 @@ class ChasquiJobResultTrigger(BaseTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Waits, then fires."""
-        event = TriggerEvent(await self._wait())
+        event = QuietEvent(await self._wait())
         await asyncio.sleep(max(0.0, self.not_before_s - time.time()))
         yield event
 
@@ -88,8 +89,8 @@ class ChasquiJobResultTrigger(BaseTrigger):
                     ids_to_wait_for(self.job_ids), stop_at_death=self.on_dead == "fail", since_ms=self.since_ms
                 )
         except Exception as err:  # noqa: BLE001 - a trigger that fails makes a skip of a sensor with soft_fail
-            return {"error": str(err) if isinstance(err, ChasquiError) else f"{type(err).__name__}: {err}"}
-        return {"endings": endings}
+            return {"error": short_text(str(err) if isinstance(err, ChasquiError) else f"{type(err).__name__}: {err}")}
+        return result_event(endings)
 
     async def on_kill(self) -> None:
         """Takes jobs that are still delayed back, if asked to; a job that already runs is left alone."""

@@ -23,6 +23,7 @@ DAG_IDS = (
     "from_triggerer",
     "send_and_wait",
     "cleared",
+    "odd_results",
 )
 
 

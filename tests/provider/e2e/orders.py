@@ -9,10 +9,21 @@ import redis
 
 from chasqui_engine import SyncQueue
 from tests.provider.e2e.real_airflow import IS_3_3, ORDERS, RealAirflow
+from tests.provider.integration.test_odd_values import nested
+
+SECRET = "secret-"
+"""What a payload holds and no log may show."""
 
 
 def add(queue: SyncQueue, ids: list[str]) -> None:
     queue.add_bulk([{"name": "order", "data": {"id": job_id}, "job_id": job_id} for job_id in ids])
+
+
+def add_odd(queue: SyncQueue) -> list[str]:
+    """Jobs that Airflow finds hard to hold; the ids of those that it can. The other one goes to the dead letters."""
+    odd = {"odd-nul": "a\0b", "odd-deep": nested(400), "odd-large": SECRET * 100_000, "odd-bytes": b"\0\xff"}
+    queue.add_bulk([{"name": "order", "data": data, "job_id": job_id} for job_id, data in odd.items()])
+    return [job_id for job_id in odd if job_id != "odd-deep"]
 
 
 def all_stored(airflow: RealAirflow, ids: list[str]) -> bool:

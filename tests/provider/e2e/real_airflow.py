@@ -228,7 +228,9 @@ class RealAirflow:
     def xcom(self, dag_id: str, run_id: str, task_id: str, map_index: int = -1, key: str = "return_value") -> Any:
         path = f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/xcomEntries/{key}"
         value = self.get(path, map_index=map_index, deserialize=False)["value"]
-        return json.loads(value) if isinstance(value, str) else value
+        with contextlib.suppress(ValueError):  # a text that is no JSON is the value itself
+            return json.loads(value) if isinstance(value, str) else value
+        return value
 
     def woken_by(self) -> list[str]:
         """The ids of all jobs in stored asset events."""

@@ -12,7 +12,18 @@ from pathlib import Path
 import pytest
 
 from chasqui_engine import Job, JobFailedError, SyncQueue
-from tests.provider.e2e.orders import add, all_done, all_stored, all_taken, ask, idle_runs, not_acked, pending
+from tests.provider.e2e.orders import (
+    SECRET,
+    add,
+    add_odd,
+    all_done,
+    all_stored,
+    all_taken,
+    ask,
+    idle_runs,
+    not_acked,
+    pending,
+)
 from tests.provider.e2e.real_airflow import IS_3_3, ORDERS, WAITS, RealAirflow
 from tests.provider.helpers import worker_thread
 
@@ -147,6 +158,7 @@ def test_jobs_wake_a_dag_once_each_whatever_becomes_of_the_triggerer(
 ) -> None:
     before = [f"before-{n}" for n in range(20)]
     add(orders, before)
+    before += add_odd(orders)
     airflow.until(lambda: all_stored(airflow, before), "the first jobs")
     airflow.until(lambda: not not_acked(folder), "their acks, which follow within a second or two")
 
@@ -168,6 +180,10 @@ def test_jobs_wake_a_dag_once_each_whatever_becomes_of_the_triggerer(
     airflow.until(lambda: not not_acked(folder), "all acks")
     told = Counter(airflow.woken_by())
     assert Counter(all_taken(airflow, orders, every)) == Counter(every), "handled once"
+    (letter,) = orders.peek_dlq()
+    assert "nested deeper" in letter["detail"], "all but the one that Airflow cannot hold"
+    logs = (*airflow.home.glob("triggerer*.log"), *(airflow.home / "logs").glob("trigger*/**/*.log"))
+    assert not any(SECRET in log.read_text() for log in logs), "no log shows what events hold"
     if IS_3_3:
         assert told == Counter(every), "and told once, although nobody had acked them"
         assert not idle_runs(airflow)

@@ -24,6 +24,10 @@ class State:
     async def dead(self) -> list[dict[bytes, bytes]]:
         return [fields for _, fields in await self._client.xrange(f"{self._prefix}:dlq")]
 
+    async def emit(self, **fields: str) -> None:
+        """An event, whoever may have written it."""
+        await self._client.xadd(f"{self._prefix}:events", fields)  # type: ignore[arg-type]
+
     async def take_as(self, consumer: str, times: int = 1) -> None:
         """Somebody takes what waits, so many times, and is silent for ten minutes."""
         stream, group = f"{self._prefix}:stream", "default"

@@ -169,7 +169,7 @@ class TestEnqueue:
         assert isinstance(trigger, ChasquiJobResultTrigger)
         assert trigger.job_ids == ["airflow:a_dag:manual__1:a_task:-1"]
         assert trigger.cancel_on_kill
-        ending = {"job_id": "x", "status": "completed", "result": 5}
+        ending = {"job_id": "x", "status": "completed", "result_json": "5"}
         assert operator.execute_complete(context, {"endings": [ending]}) == 5
         with pytest.raises(ResultExpiredError, match="store_results"):
             operator.execute_complete(context, {"endings": [{"job_id": "x", "status": "expired"}]})

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 from datetime import UTC, datetime, timedelta
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -25,6 +24,7 @@ from chasqui_provider.values import (
     from_json,
     to_json,
 )
+from tests.provider.conftest import Ti
 
 texts = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"))
 plain = st.recursive(
@@ -157,10 +157,9 @@ def test_a_backoff_that_is_none(wrong: Any) -> None:
 
 def test_an_id_is_the_same_for_the_same_task_and_no_other() -> None:
     def of(item: int | None = None, **changes: Any) -> str:
-        ti = {"dag_id": "d", "run_id": "r", "task_id": "t", "map_index": -1, **changes}
-        return task_job_id({"ti": SimpleNamespace(**ti)}, item)
+        return task_job_id({"ti": Ti(**changes)}, item)
 
-    assert of() == of()
+    assert of() == of(try_number=3, retries=3, max_tries=3)
     ids = [
         of(),
         of(map_index=0),
@@ -169,7 +168,10 @@ def test_an_id_is_the_same_for_the_same_task_and_no_other() -> None:
         of(dag_id="d2"),
         of(0),
         of(1),
+        of(max_tries=1),
+        of(1, max_tries=1),
         of(run_id="r" * 600),
+        of(run_id="r" * 600, max_tries=1),
     ]
     assert len(set(ids)) == len(ids)
     assert all(len(job_id) <= 600 for job_id in ids)
