@@ -49,7 +49,7 @@ def of_server(facts: ServerFacts, capabilities: Capabilities, local_ms: int) -> 
 def _features(capabilities: Capabilities) -> Iterator[Finding]:
     uses = (
         (capabilities.ackdel, "XACKDEL", "XACK and XDEL in one script", "Redis 8.2"),
-        (capabilities.script_flags, "flags of scripts", "workers stall when the server is full", "Redis 7 or Valkey"),
+        (capabilities.script_flags, "flags of scripts", "an empty write before the first", "Redis 7 or Valkey"),
     )
     for has, what, fallback, since in uses:
         if has:
