@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
+from chasqui_engine import health as health_of_queues
 from chasqui_engine._redis.keys import QueueKeys
 
 if TYPE_CHECKING:
+    import pytest
     from redis.asyncio import Redis
 
     from chasqui_engine import Queue
@@ -32,3 +35,34 @@ async def test_it_counts_the_workers_and_those_who_went_silent_with_jobs(queue: 
     health = await queue.health()
     assert (health.workers, health.silent) == (2, 0)
     assert str(health).endswith("healthy, 2 workers")
+
+
+async def test_it_counts_the_living_only(queue: Queue, raw: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health_of_queues, "_SILENT_MS", 200)
+    stream = QueueKeys(queue.name).stream
+    await queue.add("n", 1)
+    await raw.xgroup_create(stream, "default", "0")
+    await raw.xgroup_createconsumer(stream, "default", "w-1")
+    await raw.xgroup_createconsumer(stream, "default", "w-2")
+    await asyncio.sleep(0.4)
+    health = await queue.health()
+    assert (health.workers, health.silent, health.gone, health.healthy) == (0, 0, 2, False)
+    assert str(health).endswith("no worker is here any more; 2 went without a word")
+
+    await queue.pause()
+    assert str(await queue.health()).endswith("healthy, 2 workers")
+    await queue.resume()
+    await raw.xreadgroup("default", "w-3", {stream: ">"})
+    health = await queue.health()
+    assert (health.workers, health.gone, health.healthy) == (1, 2, True)
+    await asyncio.sleep(0.4)
+    health = await queue.health()
+    assert (health.workers, health.silent, health.healthy) == (0, 1, False)
+    assert str(health).endswith("1 of 1 workers hold jobs and are silent")
+
+
+async def test_workers_that_left_in_order_are_not_missed(queue: Queue, raw: Redis) -> None:
+    await raw.xgroup_create(QueueKeys(queue.name).stream, "default", "0", mkstream=True)
+    health = await queue.health()
+    assert (health.workers, health.gone, health.healthy) == (0, 0, True)
+    assert str(health).endswith("no worker is here")
