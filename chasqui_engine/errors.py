@@ -2,6 +2,7 @@
 
 ChasquiError
 ├── RedisError             CMQ-001  the server is unreachable or refused a command
+│   └── RefusedError       CMQ-012  … and will again: login, permission, certificate, a key of another type
 ├── EncodeError            CMQ-002  a payload or result cannot be written as MessagePack or JSON
 ├── DecodeError            CMQ-003  bytes on the wire are not what they should be
 ├── ConfigError            CMQ-004  an argument is out of range (also a ValueError)
@@ -40,6 +41,15 @@ class RedisError(ChasquiError):
     """The server cannot be reached, or answered a command with an error."""
 
     code = "CMQ-001"
+
+
+class RefusedError(RedisError):
+    """The server does not let this client in, or do that, and waiting does not help.
+
+    A login, a permission, a certificate, or a key of another type.
+    """
+
+    code = "CMQ-012"
 
 
 class EncodeError(ChasquiError):

@@ -46,12 +46,17 @@ class Producer:
         config: ProducerConfig | None = None,
         *,
         credential_provider: FetchCredentials | None = None,
+        connection_patience: float | None = None,
     ) -> Self:
-        """A producer that is connected; raises `RedisError` when the server cannot be reached."""
+        """A producer that is connected; raises `RedisError` when the server cannot be reached.
+
+        It waits `connection_patience` seconds for a server that is not there: 0 to connect and 5 later if left out.
+        """
         config = config or ProducerConfig()
         connector = Connector(redis_url, config.queue_name, "producer", credential_provider)
         try:
-            return cls(connector, await connector.link(A_MOMENT_S).connect(), config)
+            later_s = A_MOMENT_S if connection_patience is None else connection_patience
+            return cls(connector, await connector.link(later_s).connect(connection_patience or 0), config)
         except BaseException:
             await connector.close()
             raise

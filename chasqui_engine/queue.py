@@ -45,6 +45,7 @@ class Queue:
     - `max_stream_len`, `when_full`: how many jobs may wait (a million), and whether the next add raises
       `QueueFullError` ("error") or drops the oldest ("trim").
     - `max_delay_secs`, `dedup_ttl_secs`, `credential_provider`: as in `ProducerConfig` and `Worker`.
+    - `connection_patience`: seconds to wait for a server that is not there; if left out, none to connect and 5 later.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class Queue:
         credential_provider: FetchCredentials | None = None,
         when_full: WhenFull | None = None,
         dedup_ttl_secs: int | None = None,
+        connection_patience: float | None = None,
     ) -> None:
         given = {
             "max_stream_len": max_stream_len,
@@ -69,6 +71,7 @@ class Queue:
         self._config = ProducerConfig(queue_name=name, **settings)
         self._url = apply_tls(redis_url, tls)
         self._fetch = credential_provider
+        self._patience_s = connection_patience
         # A connection belongs to its event loop; a program that runs several in turn has one for each.
         self._producers: dict[asyncio.AbstractEventLoop, asyncio.Task[Producer]] = {}
         self._plain: dict[str, AddOptions] = {}
@@ -319,7 +322,9 @@ class Queue:
         if opening is None or (opening.done() and opening.exception() is not None):
             for ended in [other for other in self._producers if other.is_closed()]:
                 del self._producers[ended]
-            connecting = Producer.connect(self._url, self._config, credential_provider=self._fetch)
+            connecting = Producer.connect(
+                self._url, self._config, credential_provider=self._fetch, connection_patience=self._patience_s
+            )
             opening = self._producers[loop] = asyncio.create_task(connecting)
         return opening.result() if opening.done() else await asyncio.shield(opening)
 

@@ -17,7 +17,14 @@ from chasqui_engine._redis.connection import Link
 from chasqui_engine._redis.keys import QueueKeys
 from chasqui_engine.clock import monotonic
 from chasqui_engine.codec import decode_failure, decode_payload
-from chasqui_engine.errors import ChasquiError, JobFailedError, RedisError, ResultUnavailableError, ShutdownError
+from chasqui_engine.errors import (
+    ChasquiError,
+    JobFailedError,
+    RedisError,
+    RefusedError,
+    ResultUnavailableError,
+    ShutdownError,
+)
 from chasqui_engine.supervise import cancel_and_wait, sleep_until
 
 _log = logging.getLogger("chasqui")
@@ -169,6 +176,9 @@ class ResultHub:
             ended, self._ended = self._ended & self._waited.keys(), set()
             try:
                 await self._settle(list(ended))
+            except RefusedError as err:
+                for job_id in self._waited:
+                    self._resolve(job_id, Outcome(error=err))
             except RedisError as err:
                 _log.warning("results of %s: %s; trying on", self._keys.queue, err)
 

@@ -12,17 +12,20 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 from urllib.parse import quote, unquote, unquote_plus, urlencode
 
-from chasqui_engine import ConfigError
+from chasqui_engine import ConfigError, RedisError
 from chasqui_provider.extras import TLS_WORDS, flag, is_given, tls_query, whole_number
 from chasqui_provider.redis_connection import REDIS_CONN_TYPE, translated
 
 CONN_TYPE = "chasqui"
 DEFAULT_CONN_ID = "chasqui_default"
+DEFAULT_PATIENCE_S = 30
 
 _NUMBERS = ("max_stream_len", "max_delay_secs", "dedup_ttl_secs")
 _SENTINEL_WORDS = ("sentinel_username", "sentinel_password", "sentinel_tls")
 _PLACES = ("url", "sentinel", "cluster", "embedded")
-ALLOWED_EXTRAS = frozenset({*_PLACES, "tls", "queue_name", "when_full", *TLS_WORDS, *_SENTINEL_WORDS, *_NUMBERS})
+ALLOWED_EXTRAS = frozenset(
+    {*_PLACES, "tls", "queue_name", "when_full", "connection_patience", *TLS_WORDS, *_SENTINEL_WORDS, *_NUMBERS}
+)
 
 _DEFAULT_PORTS = {"sentinel": 26379, "cluster": 6379, "": 6379}
 # Read from the text as it is: what is wrong with a URL must not keep its password from being found.
@@ -56,6 +59,9 @@ class Settings:
     """The queue that is meant when none is named."""
     queue_options: dict[str, Any] = field(default_factory=dict)
     """Arguments of `Queue`."""
+    conn_id: str = ""
+    connection_patience: int = DEFAULT_PATIENCE_S
+    """Seconds for which a job that is to be added waits for a server that is not there."""
 
     @property
     def secrets(self) -> list[str]:
@@ -65,6 +71,16 @@ class Settings:
         inside = [password for password in (*inside, *_PASSWORD_IN_QUERY.findall(self.url)) if password]
         meant = [*map(unquote, inside), *map(unquote_plus, inside)]
         return list(dict.fromkeys([*inside, *meant, self.url])) if inside else []
+
+    def named(self, err: RedisError) -> RedisError:
+        """The same error, which also says which connection and which server it is about."""
+        login = _LOGIN.fullmatch(self.url)
+        server = (login["rest"] if login else "").partition("?")[0].partition("/")[0]
+        text = str(err.args[0]) if err.args else ""
+        if text.startswith(f"connection {self.conn_id!r}"):
+            return err
+        where = "" if not server or server in text else f" ({server})"
+        return type(err)(f"connection {self.conn_id!r}{where}: {text}")
 
     def name_of(self, queue_name: str | None) -> str:
         """The queue that is meant."""
@@ -100,7 +116,16 @@ def _settings(connection: ConnectionLike) -> Settings:
         url=_url(connection, extras, places[0] if places else ""),
         queue_name=extras.get("queue_name"),
         queue_options=options,
+        conn_id=str(connection.conn_id or ""),
+        connection_patience=_patience(extras),
     )
+
+
+def _patience(extras: Mapping[str, Any]) -> int:
+    patience_s = whole_number("connection_patience", extras.get("connection_patience", DEFAULT_PATIENCE_S))
+    if patience_s < 0:
+        raise ConfigError(f"connection_patience must be from 0 up, got {patience_s}")
+    return patience_s
 
 
 def _extras(given: Any) -> dict[str, Any]:

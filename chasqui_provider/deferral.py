@@ -17,7 +17,7 @@ from typing import Any
 from airflow import __version__
 from packaging.version import Version
 
-from chasqui_engine import ChasquiError, ConfigError
+from chasqui_engine import ChasquiError, ConfigError, RefusedError
 from chasqui_provider.compat import conf
 from chasqui_provider.connection import Settings
 from chasqui_provider.durations import usual_duration_s
@@ -59,6 +59,10 @@ def wait_before_deferring(
             return None
         on_dead: OnDead = task.on_dead
         return wait_now(settings, task.queue_name, job_ids, timeout_s=patience_s, on_dead=on_dead, since_ms=since_ms)
+    except RefusedError as err:
+        raise settings.named(err) from err
+    except ConfigError:
+        raise
     except (TimeoutError, ChasquiError):
         return None  # the triggerer has more patience, with jobs and with servers
 

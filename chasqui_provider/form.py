@@ -62,6 +62,9 @@ FIELDS: dict[str, dict[str, Any]] = {
     "max_stream_len": _number("Most waiting jobs", "How many jobs may wait in a queue."),
     "when_full": _text("When full", "Refuse the job, or drop the oldest.", enum=["error", "trim"]),
     "max_delay_secs": _number("Longest delay", "Seconds a job may be delayed at most; 0 is no cap."),
+    "connection_patience": _number(
+        "Patience", "Seconds for which an added job waits for a server that is not there; 30 if left out."
+    ),
     "dedup_ttl_secs": _number("Id kept for", "Seconds an id stays taken after its job was due."),
 }
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from chasqui_engine import EncodeError
+from chasqui_engine import ChasquiError, EncodeError, JobInfo, JobState, Queue, RedisError
 from chasqui_provider.compat import AirflowFailException
 from chasqui_provider.connection import Settings
 from chasqui_provider.endings import COMPLETED, DEAD, Ending, completed, expired
@@ -14,6 +14,10 @@ from chasqui_provider.events import endings_of
 from chasqui_provider.hooks.chasqui import ChasquiHook
 from chasqui_provider.values import to_airflow
 from chasqui_provider.waiting import Waits
+
+_LOOK_S = 10.0
+_NAMED = 5
+"""Jobs that a text tells of one by one."""
 
 OnDead = Literal["fail", "return"]
 
@@ -97,6 +101,30 @@ def _read(hook: ChasquiHook, queue_name: str | None, job_ids: Sequence[str]) -> 
             for job_id, result in zip(page, queue.get_job_result_bulk(page), strict=True):
                 endings[job_id] = expired(job_id) if result is None else completed(job_id, result)
     return endings
+
+
+def timeout_text(settings: Settings, queue_name: str | None, job_ids: Sequence[str], limit: str) -> str:
+    """That jobs have not ended in time, and what the server says of them now."""
+    name = settings.name_of(queue_name)
+    which = f"job {job_ids[0]} has" if len(job_ids) == 1 else f"{len(job_ids) or 'the'} jobs have"
+
+    async def look() -> list[str]:
+        async with asyncio.timeout(_LOOK_S), Queue(name, redis_url=settings.url, **settings.queue_options) as queue:
+            return [_standing(await queue.get_job(job_id)) for job_id in job_ids[:_NAMED]]
+
+    try:
+        now = "; ".join(asyncio.run(look()))
+    except RedisError as err:
+        now = str(settings.named(err))
+    except (ChasquiError, TimeoutError) as err:
+        now = str(err) or "the server gives no answer"
+    return f"{which} not ended within {limit} on queue {name!r} of connection {settings.conn_id!r}: {now}"
+
+
+def _standing(info: JobInfo) -> str:
+    error = f", its last error is: {info.last_error}" if info.last_error else ""
+    idle = " (is a worker running?)" if info.state is JobState.WAITING else ""
+    return f"job {info.id} is {info.state}{error}{idle}"
 
 
 def wait_now(

@@ -22,6 +22,7 @@ from chasqui_engine import (
     ProducerConfig,
     Queue,
     RedisError,
+    RefusedError,
     ResultUnavailableError,
 )
 from chasqui_provider.connection import Settings
@@ -143,8 +144,10 @@ class Waits:
                 return dead(job_id, err.reason, err.detail, err.attempt)
             except ResultUnavailableError:
                 return expired(job_id)
+            except RefusedError as err:
+                raise self._settings.named(err) from err
             except RedisError as err:
-                _log.warning("waiting for %s: %s; trying on", job_id, err)
+                _log.warning("the wait for job %s goes on: %s", job_id, self._settings.named(err))
                 await asyncio.sleep(_RETRY_S)
 
     async def _search(self) -> None:

@@ -18,12 +18,13 @@ from redis.exceptions import RedisError as ClientError
 
 from chasqui_engine._redis.capabilities import PROBE, Capabilities
 from chasqui_engine._redis.endpoints import Endpoint
+from chasqui_engine._redis.refusals import refusal_to_connect
 from chasqui_engine._redis.replies import ReplyError
 from chasqui_engine._redis.scripts import Script
 from chasqui_engine._redis.trouble import Trouble
 from chasqui_engine._redis.wire import LostError, Reply, SilentError, Wire, take_over
 from chasqui_engine.clock import monotonic
-from chasqui_engine.errors import ChasquiError, RedisError, ShutdownError
+from chasqui_engine.errors import ChasquiError, RedisError, RefusedError, ShutdownError
 
 Argument = str | bytes | int | float
 
@@ -37,6 +38,7 @@ _LONGEST_PAUSE_S = 1.0
 _ELSEWHERE = ("MOVED", "ASK", "CLUSTERDOWN", "READONLY", "LOADING", "MASTERDOWN")
 _LATER = ("TRYAGAIN", "BUSY ", "NOREPLICAS", "MISCONF")
 _NOT_NOW = _ELSEWHERE + _LATER
+_NEVER = ("NOAUTH", "WRONGPASS", "NOPERM", "WRONGTYPE")
 
 
 def pack(command: tuple[Argument, ...]) -> bytes:
@@ -47,6 +49,10 @@ def pack(command: tuple[Argument, ...]) -> bytes:
 
 class CommandError(RedisError):
     """The server's own words about a command it refused."""
+
+
+class RefusedCommandError(CommandError, RefusedError):
+    """The same, of a command that would be refused again."""
 
 
 class _Problem(NamedTuple):
@@ -82,7 +88,8 @@ class Link:
         """One command, one reply. `resend` says that running it twice does no harm."""
         reply = (await self._exchange(pack(command), 1, resend, timeout_s))[0]
         if type(reply) is ReplyError:
-            raise CommandError(str(reply))
+            text = str(reply)
+            raise (RefusedCommandError if text.startswith(_NEVER) else CommandError)(text)
         return reply
 
     async def call_many(
@@ -213,6 +220,8 @@ class Link:
                     wire = await self._open()
                 except (ClientError, OSError) as err:
                     why = f"{self._endpoint.address}: {_reason(err)}"
+                    if patience_s < math.inf and (refusal := refusal_to_connect(self._endpoint.address, err)):
+                        raise RefusedError(refusal) from err
                     # One that is there and reads its data is waited for as long as one that was there before.
                     wait_s = max(patience_s, self._patience_s) if _is_loading(err) else patience_s
                     if monotonic() - started + pause_s > wait_s:
@@ -222,6 +231,8 @@ class Link:
                     if not told:
                         self._trouble.begin(f"cannot reach {why}")
                         told = True
+                    elif patience_s < math.inf:
+                        self._trouble.remind()
                 else:
                     mended = True
                     return wire

@@ -1,4 +1,4 @@
-"""What the log says of a server that cannot be worked with: one line when it begins, one when it is over."""
+"""What the log says of a server that cannot be worked with: when it begins, now and then, and when it is over."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from chasqui_engine.clock import monotonic
 
 _log = logging.getLogger("chasqui")
 
+_REMIND_S = 5.0
+
 
 class Trouble:
     """Shared by all that wait for one server, so that they say it once."""
@@ -16,13 +18,22 @@ class Trouble:
         self._address = address
         self._waiting = 0
         self._since = 0.0
+        self._remind_at = 0.0
 
     def begin(self, why: str) -> None:
         """Somebody has to wait."""
         self._waiting += 1
         if self._waiting == 1:
             self._since = monotonic()
+            self._remind_at = self._since + _REMIND_S
             _log.warning("%s; trying on", why)
+
+    def remind(self) -> None:
+        """Somebody who does not wait for ever still waits."""
+        now = monotonic()
+        if now >= self._remind_at:
+            self._remind_at = now + _REMIND_S
+            _log.warning("%s is still away after %.0f s; the next try follows", self._address, now - self._since)
 
     def end(self, *, mended: bool) -> None:
         """Somebody waits no longer: it works again, or they gave up, which is for them to say."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from airflow import __version__ as airflow_version
 from airflow.sdk import BaseHook
 from airflow.sdk.log import mask_secret
 
-from chasqui_engine import ChasquiError, Queue, SyncQueue, name_program
+from chasqui_engine import ChasquiError, Queue, RedisError, SyncQueue, name_program
 from chasqui_provider.connection import CONN_TYPE, DEFAULT_CONN_ID, Settings, settings_of
 from chasqui_provider.form import behaviour_for_hook, widgets_for_hook
 from chasqui_provider.hooks.reporting import ReportingQueue, is_lineage_read
@@ -58,15 +60,24 @@ class ChasquiHook(BaseHook):
     def get_queue(self, queue_name: str | None = None) -> SyncQueue:
         """A queue to use from blocking code; close it, or use it in a `with`."""
         settings = self.settings()
-        name, options = settings.name_of(queue_name), {"redis_url": settings.url, **settings.queue_options}
+        name, options = settings.name_of(queue_name), _options(settings)
         if self.report_lineage and is_lineage_read():
             return ReportingQueue(name, hook=self, **options)
         return SyncQueue(name, **options)
 
+    @contextmanager
+    def open_queue(self, queue_name: str | None = None) -> Iterator[SyncQueue]:
+        """`get_queue` in a `with`; an error of the server names the connection."""
+        with self.get_queue(queue_name) as queue:
+            try:
+                yield queue
+            except RedisError as err:
+                raise self.settings().named(err) from err
+
     async def get_async_queue(self, queue_name: str | None = None) -> Queue:
         """A queue to use in an event loop; close it, or use it in an `async with`."""
         settings = await self.get_settings()
-        return Queue(settings.name_of(queue_name), redis_url=settings.url, **settings.queue_options)
+        return Queue(settings.name_of(queue_name), **_options(settings))
 
     def settings(self) -> Settings:
         """What the connection says."""
@@ -79,11 +90,23 @@ class ChasquiHook(BaseHook):
     def test_connection(self) -> tuple[bool, str]:
         """Whether the server answers, and what it is; never raises."""
         try:
-            return True, asyncio.run(_probe(self.settings()))
+            settings = self.settings()
+            try:
+                return True, asyncio.run(_probe(settings))
+            except RedisError as err:
+                return False, str(settings.named(err))
         except (ChasquiError, TimeoutError) as err:
-            return False, str(err) or "no answer in time"
+            return False, str(err) or f"connection {self.chasqui_conn_id!r}: no answer in time"
         except Exception as err:  # noqa: BLE001 - the form shows whatever is wrong
             return False, f"{type(err).__name__}: {err}"
+
+
+def _options(settings: Settings) -> dict[str, Any]:
+    return {
+        "redis_url": settings.url,
+        "connection_patience": settings.connection_patience,
+        **settings.queue_options,
+    }
 
 
 def _masked(settings: Settings) -> Settings:
@@ -100,5 +123,6 @@ async def _probe(settings: Settings) -> str:
             health, waiting = await queue.health(), (await queue.counts()).waiting
     if waiting and not health.workers:
         server = f"{health.server.capitalize()} {health.version}"
-        return f"{server}; queue {name!r}: {waiting} jobs wait, and group {health.group!r} has no worker"
+        gone = f"; {health.gone} went without a word" if health.gone else ""
+        return f"{server}; queue {name!r}: {waiting} jobs wait, and group {health.group!r} has no worker{gone}"
     return str(health)

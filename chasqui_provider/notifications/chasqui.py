@@ -7,6 +7,7 @@ from typing import Any
 
 from airflow.sdk import BaseNotifier
 
+from chasqui_engine import RedisError
 from chasqui_provider.callables import unrendered, value_of
 from chasqui_provider.connection import DEFAULT_CONN_ID
 from chasqui_provider.hooks.chasqui import ChasquiHook
@@ -44,14 +45,17 @@ class ChasquiNotifier(BaseNotifier):
 
     def notify(self, context: Any) -> None:
         """Adds the job, from blocking code."""
-        with ChasquiHook(self.chasqui_conn_id).get_queue(self.queue_name) as queue:
+        with ChasquiHook(self.chasqui_conn_id).open_queue(self.queue_name) as queue:
             queue.add(self.job_name, self._payload(context), job_id=self.job_id)
 
     async def async_notify(self, context: Any) -> None:
         """Adds the job, in an event loop."""
-        queue = await ChasquiHook(self.chasqui_conn_id).get_async_queue(self.queue_name)
-        async with queue:
-            await queue.add(self.job_name, self._payload(context), job_id=self.job_id)
+        hook = ChasquiHook(self.chasqui_conn_id)
+        async with await hook.get_async_queue(self.queue_name) as queue:
+            try:
+                await queue.add(self.job_name, self._payload(context), job_id=self.job_id)
+            except RedisError as err:
+                raise (await hook.get_settings()).named(err) from err
 
     def _payload(self, context: Any) -> Any:
         if self.payload is None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from chasqui_engine import AddOptions, ConfigError, EncodeError, Job, JobRetryOverride, SyncQueue
+from chasqui_engine import AddOptions, ConfigError, EncodeError, Job, JobRetryOverride, RedisError, SyncQueue
 from chasqui_provider.callables import unrendered, value_of
 from chasqui_provider.ids import task_job_id
 from chasqui_provider.lineage import AddsToQueue
@@ -69,9 +69,9 @@ class ChasquiBulkEnqueueOperator(AddsToQueue, ChasquiOperator):
         count = chunks = 0
         ids: list[str] = []
         first = last = None
-        with self.hook.get_queue(self.queue_name) as queue:
+        with self.hook.open_queue(self.queue_name) as queue:
             while chunk := list(islice(jobs, self.chunk_size)):
-                added = _added(queue, chunk, count)
+                added = self._added(queue, chunk, count)
                 self.note_jobs(job.id for job in added)
                 count, chunks = count + len(added), chunks + 1
                 first, last = first or added[0].id, added[-1].id
@@ -87,6 +87,16 @@ class ChasquiBulkEnqueueOperator(AddsToQueue, ChasquiOperator):
             "last_id": last,
         }
         return {**summary, "ids": ids} if self.return_ids else summary
+
+    def _added(self, queue: SyncQueue, chunk: list[dict[str, Any]], before: int) -> list[Job]:
+        try:
+            return queue.add_bulk(chunk)
+        except (ConfigError, EncodeError) as err:
+            raise type(err)(f"items {before} to {before + len(chunk) - 1} of payloads: {err.args[0]}") from err
+        except RedisError as err:
+            rest = "adds all of them again (fresh_ids)" if self.fresh_ids else "adds only the rest"
+            done = f"{before} jobs are on {queue.name}, of the next {len(chunk)} some may be; a retry {rest}"
+            raise type(err)(f"{err.args[0]}; {done}") from err
 
     def _jobs(self, items: Iterable[Any], context: Any) -> Iterator[dict[str, Any]]:
         shared = {
@@ -120,10 +130,3 @@ def _job(fields: dict[str, Any], default_id: str | None) -> dict[str, Any]:
     if job_id is not None:
         options["job_id"] = job_id
     return {"name": name, "data": from_json(fields["payload"]), **options}
-
-
-def _added(queue: SyncQueue, chunk: list[dict[str, Any]], before: int) -> list[Job]:
-    try:
-        return queue.add_bulk(chunk)
-    except (ConfigError, EncodeError) as err:
-        raise type(err)(f"items {before} to {before + len(chunk) - 1} of payloads: {err.args[0]}") from err

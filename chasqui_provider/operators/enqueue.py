@@ -11,7 +11,7 @@ from airflow.sdk import BaseOperator
 
 from chasqui_engine import ConfigError, ProducerConfig
 from chasqui_provider.callables import unrendered, value_of
-from chasqui_provider.compat import conf
+from chasqui_provider.compat import TaskDeferralTimeout, conf
 from chasqui_provider.connection import DEFAULT_CONN_ID, Settings
 from chasqui_provider.deferral import checked_defer_after, resumable_at_s, wait_before_deferring
 from chasqui_provider.endings import Ending
@@ -19,7 +19,7 @@ from chasqui_provider.hooks.chasqui import ChasquiHook
 from chasqui_provider.ids import task_job_id
 from chasqui_provider.lineage import AddsToQueue
 from chasqui_provider.links import ChasquiQueueLink
-from chasqui_provider.results import OnDead, check_on_dead, values_of, wait_now
+from chasqui_provider.results import OnDead, check_on_dead, timeout_text, values_of, wait_now
 from chasqui_provider.triggers.result import ChasquiJobResultTrigger
 from chasqui_provider.values import as_backoff, as_duration, as_int, as_text, as_time, from_json
 
@@ -161,10 +161,22 @@ class ChasquiEnqueueOperator(AddsToQueue, ChasquiOperator):
         self.note_jobs(ending["job_id"] for ending in event.get("endings", ()))
         return self._result(event)
 
+    def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Any) -> Any:
+        """Goes on after the wait, or says what was waited for in vain."""
+        try:
+            return super().resume_execution(next_method, next_kwargs, context)
+        except TaskDeferralTimeout as err:
+            job_id = as_text("job_id", self.job_id) or ("" if self.fresh_id else task_job_id(context))
+            raise TaskDeferralTimeout(self._timeout_text(self.hook.settings(), job_id)) from err
+
+    def _timeout_text(self, settings: Settings, job_id: str) -> str:
+        limit = f"{self.result_timeout} (result_timeout)"
+        return timeout_text(settings, self.queue_name, [job_id] if job_id else [], limit)
+
     def on_kill(self) -> None:
         """Takes a delayed job back, if asked to."""
         if self.cancel_on_kill and self._waiting_for is not None:
-            with self.hook.get_queue(self.queue_name) as queue:
+            with self.hook.open_queue(self.queue_name) as queue:
                 queue.cancel_delayed(self._waiting_for)
 
     def job_payload(self, context: Any) -> Any:
@@ -178,7 +190,7 @@ class ChasquiEnqueueOperator(AddsToQueue, ChasquiOperator):
         self._is_given = job_id is not None
         if job_id is None and not self.fresh_id:
             job_id = task_job_id(context)
-        with self.hook.get_queue(self.queue_name) as queue:
+        with self.hook.open_queue(self.queue_name) as queue:
             job = queue.add(job_name, self.job_payload(context), job_id=job_id, **options)
         self.note_jobs([job.id])
         if queue.added:
@@ -199,10 +211,7 @@ class ChasquiEnqueueOperator(AddsToQueue, ChasquiOperator):
                 settings, self.queue_name, [job_id], timeout_s=timeout_s, on_dead=self.on_dead, since_ms=since_ms
             )
         except TimeoutError as err:
-            raise TimeoutError(
-                f"job {job_id} on {settings.name_of(self.queue_name)} has not ended after {timeout_s} s "
-                "(result_timeout): is a worker running?"
-            ) from err
+            raise TimeoutError(self._timeout_text(settings, job_id)) from err
 
     def _wait_or_defer(self, settings: Settings, job_id: str, since_ms: int) -> list[Ending]:
         if self.delay is None and self.run_at is None:

@@ -69,7 +69,7 @@ class ChasquiUpsertRepeatableOperator(ChasquiOperator):
 
     def execute(self, context: Any) -> str:
         """Stores it."""
-        with self.hook.get_queue(self.queue_name) as queue:
+        with self.hook.open_queue(self.queue_name) as queue:
             return queue.upsert_repeatable_job(
                 as_text("job_name", self.job_name) or "",
                 from_json(value_of(self.payload, context, self)),
@@ -98,7 +98,7 @@ class ChasquiRemoveRepeatableOperator(ChasquiOperator):
     def execute(self, context: Any) -> bool:
         """Removes it."""
         del context
-        with self.hook.get_queue(self.queue_name) as queue:
+        with self.hook.open_queue(self.queue_name) as queue:
             return queue.remove_repeatable_by_key(self.key)
 
 
@@ -115,7 +115,7 @@ class ChasquiCancelDelayedOperator(ChasquiOperator):
         """Takes them back."""
         del context
         job_ids = as_ids(self.job_ids)
-        with self.hook.get_queue(self.queue_name) as queue:
+        with self.hook.open_queue(self.queue_name) as queue:
             return {job_id: queue.cancel_delayed(job_id) for job_id in job_ids}
 
 
@@ -131,7 +131,7 @@ class ChasquiReplayDlqOperator(ChasquiOperator):
     def execute(self, context: Any) -> int:
         """Moves them."""
         del context
-        with self.hook.get_queue(self.queue_name) as queue:
+        with self.hook.open_queue(self.queue_name) as queue:
             return queue.replay_dlq(as_int("limit", self.limit) or 0)
 
 
@@ -144,7 +144,7 @@ class ChasquiSnapshotRepeatablesOperator(ChasquiOperator):
     def execute(self, context: Any) -> list[str]:
         """Reads the specs and keeps them."""
         del context
-        with self.hook.get_queue(self.queue_name) as queue:
+        with self.hook.open_queue(self.queue_name) as queue:
             specs = queue.get_repeatable_jobs(_MANY)
         Variable.set(snapshot_variable(queue.name, self.chasqui_conn_id), snapshot_of(specs), serialize_json=True)
         return [spec.key for spec in specs]

@@ -10,7 +10,7 @@ from airflow.sdk import BaseSensorOperator, PokeReturnValue
 from airflow.triggers.base import StartTriggerArgs
 
 from chasqui_engine import ChasquiError
-from chasqui_provider.compat import conf
+from chasqui_provider.compat import AirflowSensorTimeout, conf
 from chasqui_provider.connection import DEFAULT_CONN_ID
 from chasqui_provider.deferral import checked_defer_after, lag_s, resumable_at_s, wait_before_deferring
 from chasqui_provider.hooks.chasqui import ChasquiHook
@@ -21,6 +21,7 @@ from chasqui_provider.results import (
     OnDead,
     check_on_dead,
     look_now,
+    timeout_text,
     values_of,
 )
 from chasqui_provider.triggers.result import ChasquiJobResultTrigger, ids_to_wait_for
@@ -120,6 +121,15 @@ class ChasquiJobResultSensor(ReadsFromQueue, BaseSensorOperator):
         if endings is None:
             return PokeReturnValue(is_done=False)
         return PokeReturnValue(is_done=True, xcom_value=self._results({"endings": endings}))
+
+    def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Any) -> Any:
+        """Goes on after the wait, or says what was waited for in vain."""
+        try:
+            return super().resume_execution(next_method, next_kwargs, context)
+        except AirflowSensorTimeout as err:
+            settings, job_ids = ChasquiHook(self.chasqui_conn_id).settings(), ids_to_wait_for(self.job_ids)
+            limit = f"{timedelta(seconds=self.timeout)} (timeout)"
+            raise AirflowSensorTimeout(timeout_text(settings, self.queue_name, job_ids, limit)) from err
 
     def execute_complete(self, context: Any, event: Any) -> Any:
         """Goes on after the wait."""

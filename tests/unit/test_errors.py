@@ -18,6 +18,7 @@ from chasqui_engine import (
     NotSupportedError,
     QueueFullError,
     RedisError,
+    RefusedError,
     ResultUnavailableError,
     ShutdownError,
     UnrecoverableError,
@@ -25,6 +26,7 @@ from chasqui_engine import (
 
 CODES: dict[type[ChasquiError], str] = {
     RedisError: "CMQ-001",
+    RefusedError: "CMQ-012",
     EncodeError: "CMQ-002",
     DecodeError: "CMQ-003",
     ConfigError: "CMQ-004",

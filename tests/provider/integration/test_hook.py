@@ -47,7 +47,8 @@ def test_host_port_and_password(connect: Any, queue_name: str) -> None:
         connect("wrong", host="127.0.0.1", port=server.port, password="no")
         fine, said = ChasquiHook("wrong").test_connection()
         assert not fine
-        assert "CMQ-001" in said
+        assert "connection 'wrong'" in said
+        assert f"the server at 127.0.0.1:{server.port} refuses the login" in said
         assert "no" not in said.replace("cannot", "").split()
 
 

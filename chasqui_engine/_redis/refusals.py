@@ -1,0 +1,24 @@
+"""Which failures to connect are for good: they end when somebody changes a setting, not with time."""
+
+from __future__ import annotations
+
+import ssl
+
+from redis.exceptions import AuthenticationError, AuthorizationError, NoPermissionError
+
+
+def refusal_to_connect(address: str, err: BaseException) -> str | None:
+    """What is wrong with the login or the certificate, for people; None if the server may be there in a moment."""
+    if isinstance(err, AuthenticationError | AuthorizationError | NoPermissionError):
+        return f"the server at {address} refuses the login: {_text(err)}. Check user and password"
+    cause: BaseException | None = err
+    while cause is not None:
+        # A connection that ends in the middle of the handshake is that of a server that stops or starts.
+        if isinstance(cause, ssl.SSLError) and not isinstance(cause, ssl.SSLEOFError | ssl.SSLZeroReturnError):
+            return f"no TLS with the server at {address}: {_text(cause)}. Check certificates and TLS settings"
+        cause = cause.__cause__ or cause.__context__
+    return None
+
+
+def _text(err: BaseException) -> str:
+    return (str(err) or type(err).__name__).rstrip(".")
