@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import attrs
-from airflow.providers.common.compat.openlineage.facet import RunFacet
+from openlineage.client.facet_v2 import RunFacet
 
 
 @attrs.define
