@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
+
+from chasqui_engine.posix import at_fork
 
 
 class _Heart:
@@ -50,7 +51,7 @@ def _forget() -> None:
     _heart = _Heart()
 
 
-os.register_at_fork(after_in_child=_forget)
+at_fork(_forget)
 
 
 def join() -> asyncio.AbstractEventLoop:

@@ -135,13 +135,13 @@ class Reader:
         """Brings entries of silent workers, until cancelled."""
         pause_s = min(self._config.claim_min_idle_ms / 1000 / _CLAIMS_PER_IDLE, _LONGEST_CLAIM_PAUSE_S)
         while True:
-            await asyncio.sleep(min(pause_s, self._idle.next_s))
             try:
                 await self._clock.look()
                 await self._orphans.look()
                 await self._claim_idle()
             except CommandError as err:
                 await self._mend_group(err)
+            await asyncio.sleep(min(pause_s, self._idle.next_s))
 
     async def _claim_idle(self) -> None:
         while not self._paused:

@@ -54,7 +54,8 @@ def plugin_errors() -> dict[str, str]:
     plugins_manager.ensure_plugins_loaded()
     read = getattr(plugins_manager, "get_import_errors", None)
     errors: dict[str, str] = read() if read else plugins_manager.import_errors
-    return errors
+    # OpenLineage's own plugin is listed twice where providers are not loaded lazily.
+    return {name: error for name, error in errors.items() if "OpenLineage" not in name}
 
 
 def check_queue() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,7 +12,8 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from chasqui_engine import Job, Queue
+from chasqui_engine import Job, Queue, Worker
+from chasqui_provider import messages
 from chasqui_provider.messages import Batch, Verdict
 from chasqui_provider.told import mark_of
 from chasqui_provider.triggers.chasqui import ChasquiMessageTrigger
@@ -70,6 +72,12 @@ async def runner(**options: Any) -> AsyncIterator[Runner]:
         await asyncio.wait_for(running.close(), 20)
 
 
+@pytest.fixture
+def quick_claims(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a dead triggerer held is free for others after a second, not after half a minute."""
+    monkeypatch.setattr(messages, "Worker", functools.partial(Worker, claim_min_idle_ms=1000))
+
+
 async def test_acked_only_when_stored(queue: Queue, state: State) -> None:
     await queue.add("order", {"n": 1, "raw": b"\xff"}, job_id="a")
     async with runner() as airflow:
@@ -116,6 +124,7 @@ async def test_what_was_never_passed_on_is_handed_back_as_it_was(queue: Queue, s
         await until(state.empty, "the ack")
 
 
+@pytest.mark.usefixtures("quick_claims")
 async def test_what_a_dead_triggerer_held_is_told_as_such(queue: Queue, state: State) -> None:
     await queue.add("o", None, job_id="a")
     await state.take_as("a triggerer that died")
@@ -135,6 +144,7 @@ def knowing(trigger: ChasquiMessageTrigger, *told: Job) -> ChasquiMessageTrigger
     return trigger
 
 
+@pytest.mark.usefixtures("quick_claims")
 async def test_what_a_dead_triggerer_told_is_acked_and_not_told_again(queue: Queue, state: State) -> None:
     told = [await queue.add("o", None, job_id=f"told-{n}") for n in range(3)]
     await queue.add("o", None, job_id="untold")
@@ -148,6 +158,7 @@ async def test_what_a_dead_triggerer_told_is_acked_and_not_told_again(queue: Que
         assert await state.dead() == []
 
 
+@pytest.mark.usefixtures("quick_claims")
 async def test_a_batch_that_was_told_as_a_whole_makes_no_event(queue: Queue, state: State) -> None:
     told = await queue.add("o", None, job_id="a")
     await state.take_as("a triggerer that died")
@@ -158,6 +169,7 @@ async def test_a_batch_that_was_told_as_a_whole_makes_no_event(queue: Queue, sta
         assert await state.dead() == []
 
 
+@pytest.mark.usefixtures("quick_claims")
 async def test_of_two_triggers_only_the_one_that_has_not_told_a_job_tells_it(queue: Queue, state: State) -> None:
     told = await queue.add("o", None, job_id="a")
     await state.take_as("a triggerer that died")
@@ -197,6 +209,7 @@ async def test_rejected_goes_to_the_dead_letters(queue: Queue, state: State) -> 
         assert (dead[b"reason"], b"rejected by Airflow" in dead[b"detail"]) == (b"unrecoverable", True)
 
 
+@pytest.mark.usefixtures("quick_claims")
 async def test_of_a_batch_only_what_is_not_wanted_is_rejected(queue: Queue, state: State) -> None:
     class Picky(ChasquiMessageTrigger):
         def accepts(self, payload: dict[str, Any]) -> bool:
@@ -230,6 +243,7 @@ async def test_a_job_for_one_run_is_offered_again_and_not_buried(queue: Queue, s
     assert await state.dead() == []
 
 
+@pytest.mark.usefixtures("quick_claims")
 async def test_what_two_triggerers_died_with_comes_in_batches(queue: Queue, state: State) -> None:
     await queue.add_bulk([{"name": "o", "data": n, "job_id": f"j{n}"} for n in range(20)])
     await state.take_as("a triggerer that died", times=3)
