@@ -102,7 +102,7 @@ def test_what_spark_finds_wrong_is_one_line(q: Queues, tmp_path: Path, capsys: p
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 2
     assert f"nothing can be written to '{tmp_path}/file/out'" in lines[0]
-    assert "the condition 'nope = 1' is not SQL on a dead letter" in lines[1]
+    assert "got 'nope = 1': there is no column 'nope'" in lines[1]
 
 
 @pytest.mark.slow

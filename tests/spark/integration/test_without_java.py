@@ -35,6 +35,7 @@ def without_java(tmp_path: Path) -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in hidden} | {"PATH": str(programs)}
 
 
+@pytest.mark.slow
 def test_spark_reads_a_queue_on_the_java_of_a_package(
     without_java: dict[str, str], client: redis.Redis, valkey_url: str, queue_name: str
 ) -> None:
