@@ -64,6 +64,7 @@ NAMES = [
     "QueueSnapshot",
     "ReaderBatch",
     "RedisError",
+    "RefusedError",
     "RepeatPattern",
     "RepeatableMeta",
     "RepeatableSpec",
