@@ -148,6 +148,7 @@ def test_empty_views_say_what_to_do(open_tab: OpenTab, queue: SyncQueue) -> None
 
 def test_by_keyboard_alone(open_tab: OpenTab, furnished: SyncQueue, client: redis.Redis) -> None:
     page = open_tab(AnyGuard()).open(page_of(furnished))
+    page.bring_to_front()
     page.keyboard.press("Tab")
     expect(page.get_by_text("Skip to content")).to_be_focused()
     page.keyboard.press("Enter")
