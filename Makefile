@@ -8,6 +8,9 @@ STAMP  := $(VENV)/.installed
 # What the environment is made of.
 EXTRAS := embedded,prometheus,otel,cli,dashboard,airflow,spark,jdk
 
+# Where it is set, each of the tests' processes would compile the package and all tests again: minutes of a run.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Arguments handed on to pytest:  make test ARGS='-k embedded -x'
 ARGS ?=
 
@@ -22,8 +25,7 @@ help: ## List the targets
 
 venv: $(STAMP) ## Make .venv, or bring it up to date
 
-# uv does in seconds what pip does in a minute, and pip can bring it from the same registry. It compiles as pip does:
-# without, wherever PYTHONDONTWRITEBYTECODE is set, every process that a test starts would compile all it imports.
+# uv does in seconds what pip does in a minute, and pip can bring it from the same registry. It compiles as pip does.
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "chasqui needs Python 3.11 or later")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -47,10 +49,10 @@ servers: $(STAMP) ## Get the Redis servers that the tests run on
 # Airflow's own database, which is SQLite otherwise.
 ON_POSTGRES := CHASQUI_AIRFLOW_DB=postgresql
 
-# Most tests wait for a server more than they compute, so three at a time are well served by two cores.
+# Most tests wait for a server more than they compute, so six at a time are well served by two cores.
 # Spark computes: its tests come after, alone. What our listener does in Airflow's database is seen on Postgres too.
 test: check servers ## check, then every test but those with a target of their own
-	$(BIN)/pytest -n 3 --dist loadfile -m 'not soak and not e2e and not spark' --ignore tests/architecture $(ARGS)
+	$(BIN)/pytest -n 6 --dist loadfile -m 'not soak and not e2e and not spark' --ignore tests/architecture $(ARGS)
 	$(ON_POSTGRES) $(BIN)/pytest $(addprefix tests/provider/integration/,test_listener.py test_woken_runs.py)
 	$(BIN)/pytest -m 'spark and not slow and not soak' --timeout 300 tests/spark
 
