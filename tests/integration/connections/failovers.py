@@ -38,6 +38,8 @@ class Load:
 class Outcome:
     accepted: int
     refused: int
+    unconfirmed: int
+    """In flight when the old master was left, and not answered in time: the producer was told so."""
     lost: int
     again: int
     written: int
@@ -55,6 +57,7 @@ class _Producers:
         self._stopped = False
         self.accepted: set[str] = set()
         self.refused = 0
+        self.unconfirmed = 0
 
     async def run(self) -> None:
         await asyncio.gather(*(self._produce(number) for number in range(self._load.producers)))
@@ -69,8 +72,11 @@ class _Producers:
             name = f"{producer}-{number}"
             try:
                 await self._queue.add("n", name)
-            except RedisError:
-                self.refused += 1
+            except RedisError as error:
+                if "may or may not have run" in str(error):
+                    self.unconfirmed += 1
+                else:
+                    self.refused += 1
             else:
                 self.accepted.add(name)
             await asyncio.sleep(self._load.pause_s)
@@ -135,6 +141,7 @@ async def fail_over(watched: Watched, queue_name: str, load: Load, times: int) -
     return Outcome(
         accepted=len(producers.accepted),
         refused=producers.refused,
+        unconfirmed=producers.unconfirmed,
         lost=len(producers.accepted - set(ledger.runs)),
         again=ledger.twice,
         written=writer.written,

@@ -15,11 +15,13 @@ OLD, NEW = Place("10.0.0.1", 6379), Place("10.0.0.2", 6379)
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_planned_failover_loses_no_accepted_job(queue_name: str, kind: str) -> None:
+    load = Load()
     with Watched(kind) as watched:
-        outcome = await fail_over(watched, queue_name, Load(), times=1)
+        outcome = await fail_over(watched, queue_name, load, times=1)
     print(outcome)
-    assert (outcome.lost, outcome.again, outcome.unwritten) == (0, 0, 0)
-    assert outcome.refused == 0
+    assert (outcome.lost, outcome.again, outcome.unwritten, outcome.refused) == (0, 0, 0, 0)
+    # Each producer has one add in flight at most, which a busy server may not answer before it is left.
+    assert outcome.unconfirmed <= load.producers
 
 
 def test_the_master_is_left_from_the_begin_of_a_failover_to_its_end() -> None:
