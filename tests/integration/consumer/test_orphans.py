@@ -25,8 +25,8 @@ CLAIM_MS = 400
 async def _delete_consumer(raw: Redis, queue: str) -> None:
     stream = QueueKeys(queue).stream
     (consumer,) = await raw.xinfo_consumers(stream, "default")
-    await raw.xgroup_delconsumer(stream, "default", consumer["name"])
-    assert await pending(raw, queue) == {}
+    # A living worker makes them its own again with its next heartbeat, so they are not looked for afterwards.
+    assert await raw.xgroup_delconsumer(stream, "default", consumer["name"]) == consumer["pending"] > 0
 
 
 async def _holds(raw: Redis, queue: str, count: int) -> bool:
