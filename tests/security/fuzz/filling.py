@@ -7,10 +7,11 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from chasqui_engine import RepeatableSpec, RepeatPattern
+from chasqui_engine import MissedFiresPolicy, RepeatableSpec, RepeatPattern
 from chasqui_engine.codec import encode_delayed, encode_failure, encode_job, encode_payload, encode_spec
 from chasqui_engine.job import Job
 from tests.security.fuzz.hostile import PLACES, STREAMS, Odd, entry
+from tests.security.fuzz.texts import odd_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 GOOD = 5
 """Good ones of each kind, spread among the hostile."""
 NAME = "good-name"
+HOUR_MS = 3_600_000
 LATER_MS = 4_000_000_000_000
 _FAR_IDS = ("99999999999999-1", "18446744073709551614-7")
 """Times past every calendar: in a stream of their own order these come last."""
@@ -40,7 +42,8 @@ def good_entry(where: str, name: str, due: bool) -> Odd:
     """A good one, of which a reader knows nothing but its id."""
     job = encode_job(Job(id=name, payload={"good": name}, created_at_ms=1_700_000_000_000))
     at = "1" if due else str(LATER_MS)
-    spec = encode_spec(RepeatableSpec(NAME, RepeatPattern.every(3_600_000), {"good": name}, key=name))
+    once = MissedFiresPolicy.fire_once()
+    spec = encode_spec(RepeatableSpec(NAME, RepeatPattern.every(HOUR_MS), {"good": name}, key=name, missed_fires=once))
     dead = {"d": job, "n": NAME, "source_id": "1-1", "reason": "unrecoverable", "detail": f"died: {name}"}
     told = {"e": "completed", "id": name, "ts": "1700000000000", "n": NAME, "attempt": "1", "duration_us": "7"}
     data: dict[str, Any] = {
@@ -104,3 +107,24 @@ def clear(client: redis.Redis, queue: str) -> None:
     """Removes it, for those that look at all queues of the server."""
     for key in client.scan_iter(f"{{chasqui:{queue}}}:*", count=1000):
         client.unlink(key)
+
+
+def take_some(client: redis.Redis, queue: str, seed: int) -> None:
+    """Puts some entries into the hands of workers of any name."""
+    chance, stream = random.Random(f"{seed}-workers"), f"{{chasqui:{queue}}}:stream"
+    client.xgroup_create(stream, "default", "0")
+    for _ in range(5):
+        consumer = odd_text(chance) or b"worker"
+        client.execute_command("XREADGROUP", "GROUP", "default", consumer, "COUNT", 4, "STREAMS", stream, ">")
+
+
+def add_neighbours(client: redis.Redis, seed: int) -> None:
+    """Queues that no queue should be called, and keys of a type that no queue has: for a server of the test's own."""
+    chance = random.Random(f"{seed}-neighbours")
+    for number in range(10):
+        client.xadd(b"{chasqui:%b%d}:stream" % (odd_text(chance)[:500], number), {"x": "y"})
+    for name in (b"", b"{", b"}", b"a{b", b"\x1b[2J", b"\xff", b"x" * 300):
+        client.xadd(b"{chasqui:%b}:stream" % name, {"x": "y"})
+    for kind in ("stream", "delayed", "dlq", "events", "repeat", "paused"):
+        client.rpush(f"{{chasqui:wrong-{kind}}}:{kind}", "of another type")
+        client.xadd(f"{{chasqui:wrong-{kind}}}:{'dlq' if kind == 'stream' else 'stream'}x", {"x": "y"})
