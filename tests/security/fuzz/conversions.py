@@ -68,8 +68,8 @@ def _bytes(value: bytes | str) -> bytes:
     return value.encode() if isinstance(value, str) else value
 
 
-def check_json(form: Any, *, nul: bool = False) -> None:
-    """What stands for a payload is JSON that every reader and every database can hold."""
+def check_json(form: Any, *, nul: bool = False, around: int = 0) -> None:
+    """What stands for a payload, with so many levels around it, is JSON that every reader and database can hold."""
     text = json.dumps(form, allow_nan=False)
     assert nul or "\\u0000" not in text.replace("\\\\", "")
     assert json.loads(text) == form
@@ -77,7 +77,7 @@ def check_json(form: Any, *, nul: bool = False) -> None:
     while level:
         level = [inner for outer in level if isinstance(outer, dict | list) for inner in _items(outer)]
         depth += 1
-    assert depth <= MAX_DEPTH + _MARKERS_DEEP
+    assert depth <= MAX_DEPTH + _MARKERS_DEEP + around
 
 
 def _items(outer: Any) -> Any:
