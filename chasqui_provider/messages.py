@@ -97,21 +97,21 @@ class Batch:
         return all(held.verdict.done() for held in self.held)
 
     def reject(self, job_ids: Iterable[str]) -> None:
-        """These jobs are not wanted: once it is known how the others end, they go to the dead letters."""
+        """These jobs, by their ids as told, are not wanted: once the others have ended, they go to the dead letters."""
         self._unwanted.update(job_ids)
 
     def settle(self, verdict: Verdict) -> None:
         """Tells the worker how these jobs end."""
         for held in self.held:
             if not held.verdict.done():
-                unwanted = verdict is Verdict.STORED and held.job.id in self._unwanted
+                unwanted = verdict is Verdict.STORED and held.told["id"] in self._unwanted
                 held.verdict.set_result(Verdict.REJECTED if unwanted else verdict)
 
 
 def _told(job: Job) -> dict[str, Any]:
     return {
-        "id": job.id,
-        "name": job.name,
+        "id": to_airflow(job.id),
+        "name": to_airflow(job.name),
         "payload": to_airflow(job.payload),
         "attempt": job.attempt,
         "deliveries": job.deliveries,

@@ -13,6 +13,7 @@ from chasqui_engine._redis.replies import ReplyError
 from chasqui_engine._redis.wire import Reply
 
 _TRIES = 5
+_MOST_DIGITS = 19
 _SPECIAL = str.maketrans({c: f"\\{c}" for c in "*?[]\\^-"})
 
 
@@ -120,12 +121,14 @@ def cardinality(connection: BulkConnection, key: str) -> int:
 
 def specs(connection: BulkConnection, keys: QueueKeys, members: Sequence[bytes]) -> list[tuple[bytes | None, int]]:
     """(spec, fired so far) of repeatable specs."""
-    names = [member.decode(errors="replace") for member in members]
-    replies = connection.call_many([("HMGET", keys.spec(name), "spec", "fired") for name in names])
-    return [
-        (None, 0) if type(reply) is ReplyError else (reply[0], int(reply[1]) if reply[1] and reply[1].isdigit() else 0)
-        for reply in replies
-    ]
+    prefix = keys.spec("").encode()
+    replies = connection.call_many([("HMGET", prefix + member, "spec", "fired") for member in members])
+    return [(None, 0) if type(reply) is ReplyError else (reply[0], _count(reply[1])) for reply in replies]
+
+
+def _count(digits: bytes | None) -> int:
+    """What the server counted, in 64 bits; others may have written any text in its place, and that is no count."""
+    return int(digits) if digits and len(digits) <= _MOST_DIGITS and digits.isdigit() else 0
 
 
 def kept_pages(connection: BulkConnection, prefix: str, count: int) -> Iterator[list[tuple[str, bytes, int]]]:

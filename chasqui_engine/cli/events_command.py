@@ -112,7 +112,8 @@ async def _kept(session: Session, queue: str, start: str) -> AsyncIterator[Queue
 def _show(session: Session, event: QueueEvent) -> None:
     if session.as_json:
         named = {"event": event.name, "job_id": event.job_id, "job_name": event.job_name, "entry_id": event.entry_id}
-        print_json({**named, **event.fields})
+        # A field of any name may be there; it does not stand for what an event is.
+        print_json({**named, **event.fields, **named})
         return
     fields: dict[str, Any] = dict(event.fields)
     told_at = fields.pop("ts", None)

@@ -26,7 +26,9 @@ _IDS_AT_ONCE = 10
 """Of letters that are asked for by their ids, whose sizes nobody knows before."""
 _LOOK_S = 0.5
 _MOST_BODY_BYTES = 256 * 1024
-_ENTRY_ID = re.compile(r"[0-9]{1,19}-[0-9]{1,19}")
+_ENTRY_ID = re.compile(r"([0-9]{1,20})-([0-9]{1,20})")
+_MOST_IN_AN_ID = 2**64 - 1
+"""What a server counts up to, in either part: others may have written an entry with any id that there is."""
 _Model = TypeVar("_Model", bound=BaseModel)
 _Word = Annotated[str, Field(max_length=1024)]
 
@@ -135,7 +137,8 @@ def selected_ids(ids: Sequence[str]) -> Selected:
 def check_ids(ids: Sequence[str]) -> Sequence[str]:
     """Refuses what is no id of a dead letter."""
     for one in ids:
-        if not _ENTRY_ID.fullmatch(one):
+        parts = _ENTRY_ID.fullmatch(one)
+        if parts is None or any(int(part) > _MOST_IN_AN_ID for part in parts.groups()):
             raise ConfigError(f"{one[:50]!r} is no id of a dead letter: it must look like 1700000000000-0")
     return ids
 

@@ -224,23 +224,19 @@ def as_text_array(column: pa.Array) -> pa.Array:
 
 
 def arrow_int(column: pa.Array, kind: Any) -> pa.Array:
-    """Decimal text as numbers; null where it is none."""
+    """Text as numbers, as Arrow reads them; null where it is none."""
     try:
         return pc.cast(column, kind)
     except pa.ArrowInvalid:
-        return pa.array([_int_or_none(text, kind) for text in column.to_pylist()], kind)
+        # Each by itself, and still by Arrow: what a number is must not depend on what stands beside it.
+        return pa.array([_int_or_none(text, kind) for text in column], kind)
 
 
-_MOST_DIGITS = 100
-"""Longer text is no number that anybody counted, and Python refuses to read thousands of digits."""
-
-
-def _int_or_none(text: str | None, kind: Any) -> int | None:
-    bits = 31 if kind == pa.int32() else 63
-    if text is None or len(text) > _MOST_DIGITS or not text.removeprefix("-").isdecimal() or not text.isascii():
+def _int_or_none(text: pa.Scalar, kind: Any) -> Any:
+    try:
+        return pc.cast(text, kind).as_py()
+    except pa.ArrowInvalid:
         return None
-    number = int(text)
-    return number if -(1 << bits) <= number < (1 << bits) else None
 
 
 def all_ids(page: Page) -> pa.Array:

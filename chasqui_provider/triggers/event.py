@@ -125,13 +125,10 @@ class ChasquiEventTrigger(BaseEventTrigger):
 
 
 def _told(event: QueueEvent) -> dict[str, Any]:
-    return {
-        "event": event.name,
-        "job_id": event.job_id,
-        "job_name": event.job_name,
-        "entry_id": event.entry_id,
-        **to_json(event.fields),
-    }
+    named = {"event": event.name, "job_id": event.job_id, "job_name": event.job_name, "entry_id": event.entry_id}
+    # A field of any name may be there; it does not stand for what an event is.
+    told: dict[str, Any] = to_json({**named, **event.fields, **named})
+    return told
 
 
 async def _pump(events: QueueEvents, arrived: asyncio.Queue[QueueEvent]) -> None:

@@ -32,6 +32,16 @@ def test_an_event_of_any_time_is_shown_among_the_others(
     assert "2023-11-14T22:13:20.000Z" in shown.out
 
 
+def test_an_events_fields_do_not_stand_for_what_it_is(
+    cli: Callable[..., Said], queue: SyncQueue, client: redis.Redis
+) -> None:
+    own = {"e": "completed", "id": "a", "n": "n"}
+    fields = {**own, "event": "x", "job_id": "x", "job_name": "x", "entry_id": "x", "more": "x"}
+    entry_id = client.xadd(f"{{chasqui:{queue.name}}}:events", fields).decode()  # type: ignore[union-attr]
+    [told] = cli("events", queue.name, "--json").lines
+    assert told == {"event": "completed", "job_id": "a", "job_name": "n", "entry_id": entry_id, "more": "x"}
+
+
 @pytest.mark.parametrize("at_ms", [253_402_300_800_000, FURTHEST_MS, float("inf"), float("-inf")])
 @pytest.mark.parametrize("pattern", [RepeatPattern.every(1000), RepeatPattern.cron("0 9 * * *", tz="Europe/London")])
 def test_a_repeatable_of_any_time_is_listed(

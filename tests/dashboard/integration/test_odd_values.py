@@ -12,6 +12,7 @@ from chasqui_engine.clock import now_ms
 from chasqui_engine.codec import encode_spec
 from chasqui_engine.repeat import RepeatableSpec
 from chasqui_engine.times import FURTHEST_MS, iso
+from tests.dashboard.kit import dead_fields, dead_key
 
 if TYPE_CHECKING:
     from chasqui_engine import Queue
@@ -64,6 +65,24 @@ async def test_an_export_of_too_many_ids_says_how_many_it_takes(api: Api, queue:
     assert status == 400
     assert "ids" in message
     assert "1000" in message
+
+
+async def test_a_dead_letter_of_any_id_keeps_none_from_being_replayed_or_exported(
+    api: Api, queue: Queue, redis_url: str
+) -> None:
+    async with Redis.from_url(redis_url) as client:
+        for entry_id in ("1-1", f"{2**63}-{2**64 - 1}", f"{2**64 - 2}-0"):
+            await client.xadd(dead_key(queue.name), dead_fields(1, job_id=entry_id), id=entry_id)
+    newest, middle, oldest = (row["dlq_id"] for row in (await api.get("queue/dead"))["rows"])
+    assert [row["dlq_id"] for row in (await api.get("queue/dead", before=middle))["rows"]] == [oldest]
+    assert (await api.get("queue/dead/one", id=newest))["id"] == newest
+    assert (await api.post("queue/dead/replay", {"filter": {}, "until": newest}))["done"] == 3
+
+
+@pytest.mark.parametrize("entry_id", [f"{2**64}-0", f"1-{2**64}", "9" * 21 + "-0"])
+async def test_what_no_server_counts_is_no_id(api: Api, queue: Queue, entry_id: str) -> None:
+    await queue.add("n", 1)
+    assert (await api.problem("queue/dead/one", id=entry_id))[0] == 400
 
 
 @pytest.mark.parametrize("ms", [10**400, -(10**400), float("inf"), float("nan"), 10**18, -1, 0])

@@ -13,8 +13,9 @@ from chasqui_engine import Job, Queue
 from chasqui_provider.operators.chasqui import ChasquiEnqueueOperator
 from chasqui_provider.results import JobDeadError, ResultExpiredError, ResultUnfitError
 from chasqui_provider.sensors.chasqui import ChasquiJobResultSensor
+from chasqui_provider.triggers import message
 from chasqui_provider.triggers.chasqui import ChasquiEventTrigger, ChasquiMessageTrigger
-from tests.provider.helpers import worker, worker_thread
+from tests.provider.helpers import until, worker, worker_thread
 from tests.provider.integration.queue_state import State
 
 Context = dict[str, Any]
@@ -129,6 +130,35 @@ async def test_a_job_that_airflow_cannot_hold_is_buried_and_those_beside_it_are_
     assert all("Airflow cannot hold the payload" in detail and "nested deeper" in detail for _, detail in buried)
 
 
+async def test_an_id_and_a_name_are_told_as_airflow_can_hold_them(queue: Queue, state: State) -> None:
+    await queue.add("na\0me", 1, job_id="i\0d")
+    await queue.add("o", 2, job_id="good")
+    events: Any = ChasquiMessageTrigger(queue.name, batch_size=2, linger=1.0).run()
+    event = await asyncio.wait_for(anext(events), 20)
+    await events.aclose()
+    assert [(job["id"], job["name"]) for job in event.payload["jobs"]] == [("i\ufffdd", "na\ufffdme"), ("good", "o")]
+
+
+async def test_such_a_job_that_is_turned_down_is_buried(
+    queue: Queue, state: State, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Picky(ChasquiMessageTrigger):
+        def accepts(self, payload: dict[str, Any]) -> bool:
+            return bool(payload["jobs"][0]["id"] == "good")
+
+    monkeypatch.setattr(message, "_STORED_AFTER_S", 0.1)
+    await queue.add("o", 1, job_id="i\0d")
+    await queue.add("o", 2, job_id="good")
+    events: Any = Picky(queue.name, batch_size=2, linger=1.0).run()
+    event = await asyncio.wait_for(anext(events), 20)
+    more = asyncio.create_task(anext(events))
+    await until(state.empty, "the end of both")
+    more.cancel()
+    await asyncio.gather(more, return_exceptions=True)
+    assert [job["id"] for job in event.payload["jobs"]] == ["good"]
+    assert [msgpack.unpackb(one[b"d"])[0] for one in await state.dead()] == ["i\0d"]
+
+
 async def test_large_jobs_make_several_events(valkey_queue_url: str, queue_name: str) -> None:
     async with Queue(queue_name, redis_url=valkey_queue_url) as queue:
         sizes = [100_000, 100_000, 100_000, 900_000, 10, 10]
@@ -153,3 +183,12 @@ async def test_a_queue_event_with_anything_in_it_does_not_end_the_trigger(queue:
     await events.aclose()
     assert [one["job_id"] for one in told] == ["a", "b"]
     assert told[1]["reason"] == "x\ufffdy"
+
+
+async def test_an_events_fields_do_not_stand_for_what_it_is(queue: Queue, state: State) -> None:
+    events: Any = ChasquiEventTrigger(queue.name, from_start=True).run()
+    await state.emit(e="comple\0ted", id="a\0", n="n\0", event="x", job_id="x", job_name="x", entry_id="x")
+    (told,) = (await asyncio.wait_for(anext(events), 20)).payload["events"]
+    await events.aclose()
+    assert told.pop("entry_id") != "x"
+    assert told == {"event": "comple\ufffdted", "job_id": "a\ufffd", "job_name": "n\ufffd"}

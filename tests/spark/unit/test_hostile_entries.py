@@ -81,6 +81,20 @@ def test_one_bad_entry_is_one_row_among_good_ones(
 
 
 @pytest.mark.parametrize(
+    ("fired", "count"), [(b"7", 7), (b"9" * 5000, 0), (b"9" * 20, 0), (b"-1", 0), ("٣".encode(), 0), (b"", 0)]
+)
+@pytest.mark.parametrize("key", [b"key", b"\xff\xfe"])
+def test_a_repeatable_with_any_count_under_any_key_is_read(
+    client: redis.Redis, valkey_url: str, queue_name: str, key: bytes, fired: bytes, count: int
+) -> None:
+    root = f"{{chasqui:{queue_name}}}:repeat".encode()
+    client.zadd(root, {key: 1})
+    client.hset(root + b":spec:" + key, mapping={"spec": _SPEC, "fired": fired})  # type: ignore[arg-type]
+    (row,) = rows(Place(url=valkey_url, queue=queue_name), "repeatables")
+    assert (row["key"], row["job_name"], row["fired"]) == (key.decode(errors="replace"), "n", count)
+
+
+@pytest.mark.parametrize(
     ("name", "column", "value"),
     [
         ("attempt-u32", "attempt", 2**32 - 1),

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chasqui_engine.spark.events import events_batch, events_batch_of_entries
-from chasqui_engine.spark.pages import arrow_binary, named, take_apart
+from chasqui_engine.spark.pages import arrow_binary, arrow_int, named, take_apart
 from chasqui_engine.spark.schemas import arrow_schema
 
 Entry = tuple[bytes, list[tuple[bytes, bytes]]]
@@ -167,3 +167,10 @@ def test_only_the_wanted_columns_are_made() -> None:
     batch = events_batch(page, "q", arrow_schema("events", ["job_id", "event"]))
     assert batch.to_pylist() == [{"job_id": "j", "event": "active"}]
     assert batch.schema.types == [pa.string(), pa.string()]
+
+
+@pytest.mark.parametrize("kind", [pa.int32(), pa.int64()])
+@pytest.mark.parametrize("text", ["7", "-7", "007", "0x10", "+7", " 7", "", "٣", "1e3", "9" * 19, "9" * 5000])
+def test_a_number_is_one_whatever_stands_beside_it(text: str, kind: pa.DataType) -> None:
+    alone = arrow_int(pa.array([text, None]), kind).to_pylist()
+    assert arrow_int(pa.array([text, None, "none"]), kind).to_pylist() == [*alone, None]

@@ -1,0 +1,81 @@
+"""Hostile jobs and results as Airflow is told them: values that it can hold, or a refusal. No server, so many."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from chasqui_engine import DecodeError, EncodeError
+from chasqui_engine.codec import decode_failure, decode_job, decode_payload
+from chasqui_provider.endings import completed, dead
+from chasqui_provider.events import result_event, size_of
+from chasqui_provider.messages import _told
+from tests.security.fuzz.conversions import check_json, chunks, fields_of
+from tests.security.fuzz.hostile import Entry
+from tests.security.fuzz.seeds import CHEAP_COUNT, SEED, SOAK_COUNT
+from tests.soak.measure import rss_mib
+
+MOST_CHARS = 20_000
+MOST_GROWTH_MIB = 100
+
+
+def as_message(one: Entry) -> str:
+    """A job on its way into an asset event."""
+    fields = fields_of(one)
+    try:
+        told = _told(decode_job(fields.get(b"d", b""), fields.get(b"n", b"").decode(errors="replace")))
+    except DecodeError:
+        return "unreadable"
+    except EncodeError:
+        return "refused"
+    check_json(told, around=1)
+    assert size_of(told)
+    return "told"
+
+
+def as_ending(one: Entry, kind: str) -> str:
+    """A result, or what stands for it, on its way into a trigger's event."""
+    if one.data is None:
+        return "of another type"
+    try:
+        ending = (
+            completed("id", decode_payload(one.data)) if kind == "result" else dead("id", *decode_failure(one.data))
+        )
+    except DecodeError:
+        return "unreadable"
+    event = result_event([ending])
+    check_json(event, around=2)
+    assert len(str(event)) < MOST_CHARS
+    return "told"
+
+
+def tell_all(seed: int, count: int) -> Counter[str]:
+    """Half of them jobs, the others results and failure records; returns what became of them."""
+    outcomes: Counter[str] = Counter()
+    for chunk in chunks(seed, count // 2, "stream"):
+        outcomes.update(f"job {as_message(one)}" for one in chunk)
+    for kind in ("result", "failure"):
+        for chunk in chunks(seed, count // 4, kind):
+            outcomes.update(f"{kind} {as_ending(one, kind)}" for one in chunk)
+    return outcomes
+
+
+def test_hostile_jobs_and_results_are_told_or_refused() -> None:
+    print(f"CHASQUI_FUZZ_SEED={SEED}")
+    outcomes = tell_all(SEED, CHEAP_COUNT)
+    assert outcomes["job told"]
+    assert outcomes["job refused"]
+    assert outcomes["result told"]
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+def test_a_million_of_them_are_told_or_refused() -> None:
+    print(f"CHASQUI_FUZZ_SEED={SEED}")
+    tell_all(SEED, CHEAP_COUNT)
+    before = rss_mib()
+    outcomes = tell_all(SEED + 1, SOAK_COUNT)
+    growth = rss_mib() - before
+    print(f"{outcomes.total()} entries: {dict(sorted(outcomes.items()))}; {growth:+.0f} MiB")
+    assert growth < MOST_GROWTH_MIB
