@@ -80,6 +80,8 @@ def _decode_error(what: str, err: Exception) -> DecodeError:
 
 
 def _encode_error(err: Exception) -> EncodeError:
+    if str(err) == "recursion limit exceeded":  # as msgpack has it
+        return EncodeError("cannot be written as MessagePack: nested too deeply")
     return EncodeError(_decode_error("cannot be written as MessagePack", err).args[0])
 
 

@@ -15,7 +15,9 @@ from chasqui_engine.cli.asking import interruptible
 from chasqui_engine.cli.session import USAGE, fail
 from chasqui_engine.cli.terminal import one_line
 from chasqui_engine.clock import now_ms
+from chasqui_engine.codec import encode_payload
 from chasqui_engine.config import ProducerConfig
+from chasqui_engine.errors import EncodeError
 from chasqui_engine.payload_json import preview
 
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
@@ -105,9 +107,13 @@ def payload(text: str | None, as_text: bool = False, way_out: str = "") -> Any:
     if as_text:
         return text
     try:
-        return json.loads(text)
+        data = json.loads(text)
+        encode_payload(data)  # Python 3.13 reads JSON that is nested deeper than a payload can be
+        return data
     except RecursionError:
         fail("the data is nested too deeply", "make it flatter", exit_code=USAGE)
+    except EncodeError as err:
+        fail(str(err.args[0]), "make it flatter, and keep whole numbers within 64 bits", exit_code=USAGE)
     except ValueError as err:
         fail(f"the data is not JSON ({err})", f"quote it for the shell{way_out}", exit_code=USAGE)
 
