@@ -9,10 +9,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from chasqui_engine.admin.delayed import DelayedJob
+    from chasqui_engine.admin.health import QueueHealth
+    from chasqui_engine.admin.job_lookup import JobInfo, JobState
+    from chasqui_engine.admin.snapshot import ConsumerInfo, QueueCounts, QueueSnapshot, Throughput
     from chasqui_engine.backoff import BackoffKind, BackoffSpec, RetryConfig
     from chasqui_engine.config import ConsumerConfig, ProducerConfig, PromoterConfig, SchedulerConfig
     from chasqui_engine.consumer import Consumer, Handler
-    from chasqui_engine.delayed import DelayedJob
     from chasqui_engine.errors import (
         ChasquiError,
         ConfigError,
@@ -30,25 +33,10 @@ if TYPE_CHECKING:
         UnrecoverableError,
     )
     from chasqui_engine.events import EVENT_NAMES, QueueEvent, QueueEvents
-    from chasqui_engine.health import QueueHealth
     from chasqui_engine.identity import name_program, version
     from chasqui_engine.job import AddOptions, DlqEntry, DlqReason, Job, JobId, JobRetryOverride
     from chasqui_engine.metrics import InMemorySink, OtelSink, PrometheusSink
-    from chasqui_engine.producer import Producer
-    from chasqui_engine.promoter import Promoter
-    from chasqui_engine.queue import Queue
-    from chasqui_engine.registry import HandlerRegistry, handler
-    from chasqui_engine.repeat import (
-        FirePlan,
-        MissedFiresPolicy,
-        RepeatableMeta,
-        RepeatableSpec,
-        RepeatPattern,
-        first_fire_ms,
-        plan_fires,
-    )
-    from chasqui_engine.scheduler import Scheduler
-    from chasqui_engine.sink import (
+    from chasqui_engine.metrics.events import (
         DlqRouted,
         JobOutcome,
         JobOutcomeKind,
@@ -60,7 +48,13 @@ if TYPE_CHECKING:
         RetryScheduled,
         noop_sink,
     )
-    from chasqui_engine.snapshot import ConsumerInfo, JobInfo, JobState, QueueCounts, QueueSnapshot, Throughput
+    from chasqui_engine.producer import Producer
+    from chasqui_engine.promoter import Promoter
+    from chasqui_engine.queue import Queue
+    from chasqui_engine.registry import HandlerRegistry, handler
+    from chasqui_engine.schedule.plan import FirePlan, first_fire_ms, plan_fires
+    from chasqui_engine.schedule.spec import MissedFiresPolicy, RepeatableMeta, RepeatableSpec, RepeatPattern
+    from chasqui_engine.scheduler import Scheduler
     from chasqui_engine.sync import SyncQueue
     from chasqui_engine.worker import Worker
 
@@ -68,7 +62,7 @@ _HOMES = {
     "backoff": ("BackoffKind", "BackoffSpec", "RetryConfig"),
     "config": ("ConsumerConfig", "ProducerConfig", "PromoterConfig", "SchedulerConfig"),
     "consumer": ("Consumer", "Handler"),
-    "delayed": ("DelayedJob",),
+    "admin.delayed": ("DelayedJob",),
     "errors": (
         "ChasquiError",
         "ConfigError",
@@ -86,7 +80,7 @@ _HOMES = {
         "UnrecoverableError",
     ),
     "events": ("EVENT_NAMES", "QueueEvent", "QueueEvents"),
-    "health": ("QueueHealth",),
+    "admin.health": ("QueueHealth",),
     "identity": ("name_program", "version"),
     "job": ("AddOptions", "DlqEntry", "DlqReason", "Job", "JobId", "JobRetryOverride"),
     "metrics": ("InMemorySink", "OtelSink", "PrometheusSink"),
@@ -94,17 +88,10 @@ _HOMES = {
     "promoter": ("Promoter",),
     "queue": ("Queue",),
     "registry": ("HandlerRegistry", "handler"),
-    "repeat": (
-        "FirePlan",
-        "MissedFiresPolicy",
-        "RepeatableMeta",
-        "RepeatableSpec",
-        "RepeatPattern",
-        "first_fire_ms",
-        "plan_fires",
-    ),
+    "schedule.plan": ("FirePlan", "first_fire_ms", "plan_fires"),
+    "schedule.spec": ("MissedFiresPolicy", "RepeatableMeta", "RepeatableSpec", "RepeatPattern"),
     "scheduler": ("Scheduler",),
-    "sink": (
+    "metrics.events": (
         "DlqRouted",
         "JobOutcome",
         "JobOutcomeKind",
@@ -116,7 +103,8 @@ _HOMES = {
         "RetryScheduled",
         "noop_sink",
     ),
-    "snapshot": ("ConsumerInfo", "JobInfo", "JobState", "QueueCounts", "QueueSnapshot", "Throughput"),
+    "admin.job_lookup": ("JobInfo", "JobState"),
+    "admin.snapshot": ("ConsumerInfo", "QueueCounts", "QueueSnapshot", "Throughput"),
     "sync": ("SyncQueue",),
     "worker": ("Worker",),
 }

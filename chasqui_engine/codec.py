@@ -17,8 +17,8 @@ import msgpack
 from chasqui_engine.backoff import BackoffSpec
 from chasqui_engine.errors import DecodeError, EncodeError, error_text
 from chasqui_engine.job import Job, JobRetryOverride
-from chasqui_engine.names import MAX_JOB_ID_BYTES, MAX_JOB_NAME_BYTES, check_job_name
-from chasqui_engine.repeat import MissedFiresPolicy, RepeatableSpec, RepeatPattern
+from chasqui_engine.schedule.spec import MissedFiresPolicy, RepeatableSpec, RepeatPattern
+from chasqui_engine.validation import MAX_JOB_ID_BYTES, MAX_JOB_NAME_BYTES, check_job_name
 
 Extension = msgpack.ExtType
 Timestamp = msgpack.Timestamp

@@ -10,8 +10,8 @@ from chasqui_engine.backoff import RetryConfig
 from chasqui_engine.errors import ConfigError
 from chasqui_engine.ids import unique_name
 from chasqui_engine.job import Job
-from chasqui_engine.names import check_queue_name
-from chasqui_engine.sink import MetricsSink, noop_sink
+from chasqui_engine.metrics.events import MetricsSink, noop_sink
+from chasqui_engine.validation import check_queue_name
 
 DEFAULT_URL = "redis://127.0.0.1:6379"
 URL_VARIABLE = "CHASQUI_REDIS_URL"

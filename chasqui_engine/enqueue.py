@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Coroutine, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from chasqui_engine._redis import adding, records
-from chasqui_engine._redis.connection import Link
-from chasqui_engine._redis.keys import QueueKeys
+from chasqui_engine._redis.client.link import Link
+from chasqui_engine._redis.commands import delayed, locks, stream
+from chasqui_engine._redis.commands.keys import QueueKeys
 from chasqui_engine.clock import monotonic, now_ms
 from chasqui_engine.codec import JobEncoder, encode_delayed
 from chasqui_engine.config import ProducerConfig
@@ -80,7 +80,7 @@ class Enqueuer:
             envelope = self._encoder.encode(job_id, payload, created_at_ms, options.retry)
         except EncodeError as err:
             raise _unencodable(err, 1, 1) from err
-        await adding.add_unasked(self._link, self._keys, options.name, envelope)
+        await stream.add_unasked(self._link, self._keys, options.name, envelope)
         self.added += 1
         return job_id
 
@@ -91,7 +91,7 @@ class Enqueuer:
         jobs = self._encode(additions, created_at_ms)
         # Whether a time has passed is for the server's clock to say: this machine's may be wrong.
         timed = any(moment is not None and not moment.relative for moment in moments)
-        now = await records.server_now_ms(self._link) if timed else 0
+        now = await locks.server_now_ms(self._link) if timed else 0
         self._check_furthest(moments, now)
         due: list[_Encoded] = []
         delays: list[tuple[int, _Encoded]] = []
@@ -135,7 +135,7 @@ class Enqueuer:
             # The first chunk asks for room for all. Once it is in, the others follow whoever came between, so that
             # a refusal always means that nothing was written.
             max_len = _NO_CAP if begun and not trim else config.max_stream_len
-            added = await adding.add(
+            added = await stream.add(
                 self._link,
                 self._keys,
                 chunk,
@@ -157,7 +157,7 @@ class Enqueuer:
             for moment, (job_id, envelope, options) in jobs
         ]
         for chunk in _chunks(rows):
-            self.added += await adding.schedule(
+            self.added += await delayed.schedule(
                 self._link,
                 self._keys,
                 chunk,

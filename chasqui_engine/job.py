@@ -11,7 +11,7 @@ from chasqui_engine.backoff import BackoffSpec
 from chasqui_engine.clock import now_ms
 from chasqui_engine.errors import ConfigError, EncodeError
 from chasqui_engine.ids import mint_id
-from chasqui_engine.names import check_job_id, check_job_name
+from chasqui_engine.validation import check_job_id, check_job_name
 
 JobId = str
 """A job's id: a minted ULID, or whatever text its producer chose."""

@@ -6,11 +6,11 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from chasqui_engine._redis import records
-from chasqui_engine._redis.connection import Link
+from chasqui_engine._redis.client.link import Link
+from chasqui_engine._redis.commands import locks
+from chasqui_engine.aio import cancel_and_wait, sleep_until
 from chasqui_engine.clock import monotonic
 from chasqui_engine.errors import RedisError
-from chasqui_engine.supervise import cancel_and_wait, sleep_until
 
 _log = logging.getLogger("chasqui")
 
@@ -66,7 +66,7 @@ class Leader:
         now = monotonic()
         if self._leads and now - self._held_at < self._ttl_s / _RENEWALS_PER_TTL:
             return True
-        leads = await records.hold_lease(self._link, self._lock, self._holder, int(self._ttl_s * 1000))
+        leads = await locks.acquire(self._link, self._lock, self._holder, int(self._ttl_s * 1000))
         self._held_at = now
         if leads != self._leads:
             self._leads = leads
@@ -79,6 +79,6 @@ class Leader:
             return
         self._leads = None
         try:
-            await asyncio.wait_for(records.release_lease(self._link, self._lock, self._holder), timeout=1)
+            await asyncio.wait_for(locks.release(self._link, self._lock, self._holder), timeout=1)
         except (RedisError, TimeoutError) as err:
             _log.info("%s: not given back (%s); it expires within %s s", self._lock, err, self._ttl_s)

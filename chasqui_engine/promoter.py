@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 
-from chasqui_engine._redis import adding
-from chasqui_engine._redis.connection import Link
-from chasqui_engine._redis.connector import FOR_EVER, Connector
-from chasqui_engine._redis.endpoints import FetchCredentials
-from chasqui_engine._redis.keys import QueueKeys
+from chasqui_engine._redis.client.connector import FOR_EVER, Connector
+from chasqui_engine._redis.client.endpoints import FetchCredentials
+from chasqui_engine._redis.client.link import Link
+from chasqui_engine._redis.commands import delayed
+from chasqui_engine._redis.commands.keys import QueueKeys
 from chasqui_engine.config import PromoterConfig
 from chasqui_engine.leader import Leader
-from chasqui_engine.metrics.dispatch import guard
-from chasqui_engine.sink import LockOutcome, PromoterTick
+from chasqui_engine.metrics.events import LockOutcome, PromoterTick
+from chasqui_engine.metrics.safe_sink import guard
 
 
 class Promotion:
@@ -37,10 +37,10 @@ class Promotion:
         self._sink.promoter_lock_outcome(LockOutcome.ACQUIRED if leads else LockOutcome.HELD)
 
     async def _tick(self) -> float:
-        due = await adding.due(self._link, self._keys, self._config.promote_batch)
+        due = await delayed.due(self._link, self._keys, self._config.promote_batch)
         promoted = 0
         if due.job_ids:
-            promoted = await adding.promote(self._link, self._keys, due.job_ids, events_max=self._events_max)
+            promoted = await delayed.promote(self._link, self._keys, due.job_ids, events_max=self._events_max)
         lag_ms = max(0, due.now_ms - due.oldest_ms) if due.oldest_ms is not None else 0
         self._sink.promoter_tick(
             PromoterTick(promoted=promoted, depth=due.depth - promoted, oldest_pending_lag_ms=lag_ms)
@@ -48,7 +48,7 @@ class Promotion:
         # What came in before those that were due stopped the round: it is next.
         return 0 if due.more or promoted < len(due.job_ids) else self._pause_s(due)
 
-    def _pause_s(self, due: adding.Due) -> float:
+    def _pause_s(self, due: delayed.Due) -> float:
         interval_s = self._config.poll_interval_ms / 1000
         if due.job_ids or due.oldest_ms is None:
             return interval_s

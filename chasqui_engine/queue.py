@@ -9,16 +9,14 @@ from datetime import timedelta
 from itertools import repeat as always
 from typing import Any, Self
 
-from chasqui_engine._redis.endpoints import FetchCredentials
-from chasqui_engine._redis.urls import apply_tls
+from chasqui_engine._redis.client.endpoints import FetchCredentials
+from chasqui_engine._redis.client.urls import apply_tls
+from chasqui_engine.admin.health import QueueHealth
+from chasqui_engine.admin.job_lookup import JobInfo
+from chasqui_engine.admin.snapshot import QueueCounts
 from chasqui_engine.clock import now_ms
 from chasqui_engine.codec import decode_payload
-from chasqui_engine.config import ProducerConfig, WhenFull
-from chasqui_engine.enqueue import Addition
-from chasqui_engine.errors import ChasquiError, ConfigError, ShutdownError
-from chasqui_engine.health import QueueHealth
-from chasqui_engine.job import AddOptions, Job, JobId, ResultWaiter
-from chasqui_engine.options import (
+from chasqui_engine.coercion import (
     NAME_AND_DATA,
     BackoffLike,
     DelayMsLike,
@@ -31,9 +29,12 @@ from chasqui_engine.options import (
     bulk_spec,
     check_bulk_fields,
 )
+from chasqui_engine.config import ProducerConfig, WhenFull
+from chasqui_engine.enqueue import Addition
+from chasqui_engine.errors import ChasquiError, ConfigError, ShutdownError
+from chasqui_engine.job import AddOptions, Job, JobId, ResultWaiter
 from chasqui_engine.producer import Producer
-from chasqui_engine.repeat import RepeatableMeta, RepeatableSpec
-from chasqui_engine.snapshot import JobInfo, QueueCounts
+from chasqui_engine.schedule.spec import RepeatableMeta, RepeatableSpec
 
 _NAMES_REMEMBERED = 100
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from chasqui_engine.consumer import Handler, check_handler
-from chasqui_engine.consumer.threads import DaemonThreads
+from chasqui_engine.consumer.execution.threads import DaemonThreads
 from chasqui_engine.errors import ConfigError, HandlerError
 from chasqui_engine.job import Job
-from chasqui_engine.names import check_job_name
+from chasqui_engine.validation import check_job_name
 
 H = TypeVar("H", bound=Handler)
 

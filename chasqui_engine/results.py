@@ -12,9 +12,11 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from chasqui_engine._redis import records
-from chasqui_engine._redis.connection import Link
-from chasqui_engine._redis.keys import QueueKeys
+from chasqui_engine._redis.client.link import Link
+from chasqui_engine._redis.commands import events, locks
+from chasqui_engine._redis.commands import results as results_commands
+from chasqui_engine._redis.commands.keys import QueueKeys
+from chasqui_engine.aio import cancel_and_wait, sleep_until
 from chasqui_engine.clock import monotonic
 from chasqui_engine.codec import decode_failure, decode_payload
 from chasqui_engine.errors import (
@@ -25,7 +27,6 @@ from chasqui_engine.errors import (
     ResultUnavailableError,
     ShutdownError,
 )
-from chasqui_engine.supervise import cancel_and_wait, sleep_until
 
 _log = logging.getLogger("chasqui")
 
@@ -122,9 +123,9 @@ class ResultHub:
         while True:
             try:
                 if last_id is None:
-                    last_id = f"{await records.server_now_ms(self._subscription) - _LOOK_BACK_MS}-0"
+                    last_id = f"{await locks.server_now_ms(self._subscription) - _LOOK_BACK_MS}-0"
                     self._subscribed.set_result(None)
-                entries = await records.read_events(
+                entries = await events.read_events(
                     self._subscription, self._keys, last_id, count=_EVENTS_PER_READ, block_ms=_BLOCK_MS
                 )
             except RedisError as err:
@@ -184,14 +185,14 @@ class ResultHub:
 
     async def _settle(self, job_ids: list[str]) -> None:
         asked_at = monotonic()
-        results = await records.get_results(self._reads, self._keys, job_ids)
+        results = await results_commands.get_results(self._reads, self._keys, job_ids)
         missing = []
         for job_id, result in zip(job_ids, results, strict=True):
             if result is None:
                 missing.append(job_id)
             else:
                 self._resolve(job_id, _success(result))
-        failures = await records.get_failures(self._reads, self._keys, missing)
+        failures = await results_commands.get_failures(self._reads, self._keys, missing)
         for job_id, failure in zip(missing, failures, strict=True):
             if failure is None:
                 self._resolve_without_record(job_id, asked_at)

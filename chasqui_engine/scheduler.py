@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from chasqui_engine._redis import records, specs
-from chasqui_engine._redis.connection import Link
-from chasqui_engine._redis.connector import FOR_EVER, Connector
-from chasqui_engine._redis.endpoints import FetchCredentials
-from chasqui_engine._redis.keys import QueueKeys
+from chasqui_engine._redis.client.connector import FOR_EVER, Connector
+from chasqui_engine._redis.client.endpoints import FetchCredentials
+from chasqui_engine._redis.client.link import Link
+from chasqui_engine._redis.commands import locks, repeatables
+from chasqui_engine._redis.commands.keys import QueueKeys
 from chasqui_engine.codec import encode_fire
 from chasqui_engine.config import SchedulerConfig
 from chasqui_engine.ids import mint_ids
 from chasqui_engine.leader import Leader
-from chasqui_engine.repeat import plan_fires
-from chasqui_engine.repeatables import decode_stored
+from chasqui_engine.schedule.plan import plan_fires
+from chasqui_engine.schedule.store import decode_stored
 
 _log = logging.getLogger("chasqui")
 
@@ -43,10 +43,10 @@ class Scheduling:
         await leader.run(self._tick, stop)
 
     async def _tick(self) -> float:
-        now_ms = await records.server_now_ms(self._link)
-        due, more = await specs.read(self._link, self._keys, count=self._config.batch, due_by_ms=now_ms)
+        now_ms = await locks.server_now_ms(self._link)
+        due, more = await repeatables.read_page(self._link, self._keys, count=self._config.batch, due_by_ms=now_ms)
         fires = self._plans(due, now_ms)
-        replies = await specs.fire(self._link, self._keys, fires)
+        replies = await repeatables.fire(self._link, self._keys, fires)
         refused = [reply for reply in replies if isinstance(reply, Exception)]
         if refused:
             _log.warning("%d repeatables of %s did not fire: %s; trying on", len(refused), self._keys.queue, refused[0])
@@ -54,14 +54,14 @@ class Scheduling:
             return 0
         tick_s = self._config.tick_interval_ms / 1000
         # What fires before the next tick fires on time, not at the tick after it.
-        upcoming_ms = await specs.next_fire_after(self._link, self._keys, now_ms)
+        upcoming_ms = await repeatables.next_fire_after(self._link, self._keys, now_ms)
         if refused or upcoming_ms is None:
             return tick_s
         return min(tick_s, max(0.001, (upcoming_ms - now_ms) / 1000))
 
-    def _plans(self, due: list[specs.StoredSpec], now_ms: int) -> list[specs.Fire]:
+    def _plans(self, due: list[repeatables.StoredSpec], now_ms: int) -> list[repeatables.Fire]:
         """As many of them as one round can carry."""
-        fires: list[specs.Fire] = []
+        fires: list[repeatables.Fire] = []
         room = _ROUND_BYTES
         for stored in due:
             weight = max(len(stored.data or b""), _LEAST_BYTES)
@@ -71,7 +71,7 @@ class Scheduling:
                 break
         return fires
 
-    def _plan(self, stored: specs.StoredSpec, now_ms: int, at_most: int) -> specs.Fire:
+    def _plan(self, stored: repeatables.StoredSpec, now_ms: int, at_most: int) -> repeatables.Fire:
         key, at_ms = stored.key, stored.next_fire_ms
         if stored.size is None:
             return key, at_ms, None, "", []

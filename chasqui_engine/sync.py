@@ -8,13 +8,14 @@ from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import CancelledError
 from typing import Any, Self, TypeVar
 
+from chasqui_engine.admin.health import QueueHealth
+from chasqui_engine.admin.job_lookup import JobInfo
+from chasqui_engine.admin.snapshot import QueueCounts
+from chasqui_engine.aio import cancel_and_wait
 from chasqui_engine.errors import ShutdownError
-from chasqui_engine.health import QueueHealth
 from chasqui_engine.job import Job, JobId
 from chasqui_engine.queue import Queue
-from chasqui_engine.repeat import RepeatableMeta
-from chasqui_engine.snapshot import JobInfo, QueueCounts
-from chasqui_engine.supervise import cancel_and_wait
+from chasqui_engine.schedule.spec import RepeatableMeta
 
 T = TypeVar("T")
 

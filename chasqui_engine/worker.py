@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Self
 
-from chasqui_engine._redis.endpoints import FetchCredentials
-from chasqui_engine._redis.urls import apply_tls
+from chasqui_engine._redis.client.endpoints import FetchCredentials
+from chasqui_engine._redis.client.urls import apply_tls
+from chasqui_engine.aio import StopSignal
 from chasqui_engine.config import ConsumerConfig, RunPlainIn, SchedulerConfig, TimeLimit
 from chasqui_engine.consumer import Consumer, Handler, check_handler
 from chasqui_engine.errors import ConfigError
-from chasqui_engine.sink import MetricsSink
-from chasqui_engine.supervise import StopSignal
+from chasqui_engine.metrics.events import MetricsSink
 
 _MAX_ATTEMPTS = 25
 

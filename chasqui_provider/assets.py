@@ -12,9 +12,9 @@ from airflow.sdk import Asset
 from airflow.sdk.exceptions import AirflowRuntimeError
 from airflow.sdk.execution_time.context import InletEventsAccessors
 
-from chasqui_provider.connection import DEFAULT_CONN_ID
-from chasqui_provider.places import place_of
-from chasqui_provider.told import Offer, Run, may_have_been_told, offer_of, run_of
+from chasqui_provider.asset_events.dedup import JobRun, Offer, may_be_repeated, offer_of, run_of
+from chasqui_provider.connection.location import location_of
+from chasqui_provider.connection.settings import DEFAULT_CONN_ID
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.openlineage.facet import Dataset
@@ -91,7 +91,7 @@ def convert_asset_to_openlineage(asset: Asset, lineage_context: object) -> Datas
     else:
         from chasqui_provider.hooks.chasqui import ChasquiHook
 
-        place = place_of(ChasquiHook(unquote(uri.netloc)).settings().url)
+        place = location_of(ChasquiHook(unquote(uri.netloc)).settings().url)
         if place is None:
             return None
         namespace = place.namespace
@@ -105,10 +105,10 @@ def triggering_jobs(context: Any) -> list[dict[str, Any]]:
     once more. Such jobs are left out here, because the run that the first event made has them.
     """
     told = [(event, job) for event in _triggering(context) for job in _items(event, "jobs")]
-    own: dict[Run, tuple[Any, dict[str, Any]]] = {}
+    own: dict[JobRun, tuple[Any, dict[str, Any]]] = {}
     for event, job in sorted(told, key=lambda one: offer_of(one[1])):
         own.setdefault(run_of(job), (event, job))
-    doubtful = {run: one for run, one in own.items() if may_have_been_told(one[1])}
+    doubtful = {run: one for run, one in own.items() if may_be_repeated(one[1])}
     earliest = _earliest_offers(doubtful) if doubtful else {}
     fresh = {job["id"]: job for run, (_, job) in own.items() if offer_of(job) <= earliest.get(run, offer_of(job))}
     return list(fresh.values())
@@ -131,7 +131,7 @@ def _items(asset_event: Any, what: str) -> Iterator[dict[str, Any]]:
         yield from payload.get(what) or ()
 
 
-def _earliest_offers(doubtful: dict[Run, tuple[Any, dict[str, Any]]]) -> dict[Run, Offer]:
+def _earliest_offers(doubtful: dict[JobRun, tuple[Any, dict[str, Any]]]) -> dict[JobRun, Offer]:
     """The earliest offer of each of these jobs among the events that are stored for their assets."""
     since_ms = min(job["created_at_ms"] for _, job in doubtful.values())
     since = datetime.fromtimestamp(since_ms / 1000, UTC) - _CLOCKS_DIFFER_BY
@@ -140,7 +140,7 @@ def _earliest_offers(doubtful: dict[Run, tuple[Any, dict[str, Any]]]) -> dict[Ru
     for event, _ in doubtful.values():
         asset = event.asset.name, event.asset.uri
         until[asset] = max(event.timestamp, until.get(asset, event.timestamp))
-    earliest: dict[Run, Offer] = {}
+    earliest: dict[JobRun, Offer] = {}
     for (name, uri), before in until.items():
         for event in _stored(Asset(name=name, uri=uri), since, before):
             for job in _items(event, "jobs"):

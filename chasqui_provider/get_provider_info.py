@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from chasqui_provider.form import BEHAVIOUR, FIELDS
+from chasqui_provider.connection.form import BEHAVIOUR, FIELDS
 
 _NAME = "Chasqui"
 

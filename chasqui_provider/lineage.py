@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
 from chasqui_engine import ChasquiError
-from chasqui_provider.compat import AirflowNotFoundException
+from chasqui_provider.connection.location import location_of
 from chasqui_provider.hooks.chasqui import ChasquiHook
-from chasqui_provider.places import place_of
+from chasqui_provider.version_compat import AirflowNotFoundException
 
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
@@ -49,12 +49,12 @@ class _QueueLineage:
             from airflow.providers.common.compat.openlineage.facet import Dataset
             from airflow.providers.openlineage.extractors import OperatorLineage
 
-            from chasqui_provider.facets import ChasquiJobsRunFacet
+            from chasqui_provider.lineage_facets import ChasquiJobsRunFacet
         except ImportError:
             return None
         try:
             settings = ChasquiHook(self.chasqui_conn_id).settings()
-            place, queue = place_of(settings.url), settings.name_of(self.queue_name)
+            place, queue = location_of(settings.url), settings.name_of(self.queue_name)
             ids, count = self.lineage_jobs()
         except (ChasquiError, AirflowNotFoundException):
             return None  # the task itself fails of it, and says more

@@ -9,8 +9,8 @@ import attrs
 from airflow.sdk import BaseOperatorLink
 
 from chasqui_engine import ChasquiError
-from chasqui_provider.compat import AirflowNotFoundException, conf
 from chasqui_provider.hooks.chasqui import ChasquiHook
+from chasqui_provider.version_compat import AirflowNotFoundException, conf
 
 _DEFAULT = "/chasqui"
 

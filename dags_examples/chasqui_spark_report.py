@@ -40,8 +40,8 @@ with DAG(
 
     @task.pyspark(config_kwargs=ON_THIS_MACHINE)
     def report(params: dict[str, Any], spark: Any) -> dict[str, Any]:
-        from chasqui_engine.spark.pipeline.config import PipelineConfig
-        from chasqui_engine.spark.pipeline.run import Pipeline
+        from chasqui_engine.pipeline.config import PipelineConfig
+        from chasqui_engine.pipeline.run import Pipeline
 
         config = PipelineConfig(
             queues=tuple(params["queues"]),

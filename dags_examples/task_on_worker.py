@@ -3,7 +3,7 @@
 The worker, in a program of its own:
 
     from chasqui_engine import Worker
-    from chasqui_provider.functions import TaskFunctions
+    from chasqui_provider.task_functions import TaskFunctions
 
     functions = TaskFunctions()
     functions.register(word_count)

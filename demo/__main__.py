@@ -41,17 +41,17 @@ def parts(url: str, report: Path) -> list[Part]:
     return [
         Part(
             "the queue: bulk, delays, retries, cron, dead letters, results",
-            [*python, "chasqui_engine.demo", url],
+            [*python, "demo.engine", url],
             lambda: _extra("rich", "cli"),
         ),
         Part(
             "Airflow: a DAG puts 200 jobs on a queue and waits for the results without a slot",
-            [*python, "chasqui_provider.demo", url],
+            [*python, "demo.airflow", url],
             lambda: _extra("airflow", "airflow"),
         ),
         Part(
             "Spark: a report on everything that happened so far",
-            [*python, "chasqui_engine.spark.demo", "--url", url, *queues, "--out", str(report)],
+            [*python, "demo.spark", "--url", url, *queues, "--out", str(report)],
             _no_spark,
         ),
     ]
@@ -64,7 +64,7 @@ def _extra(module: str, extra: str) -> str | None:
 def _no_spark() -> str | None:
     if told := _extra("pyspark", "spark"):
         return told
-    from chasqui_engine.spark.demo import what_is_missing
+    from demo.spark import what_is_missing
 
     return what_is_missing()
 
@@ -93,7 +93,7 @@ def last_screen(url: str, report: Path, told: dict[str, str], took_s: float) -> 
     lines += [
         f"  the queues       .venv/bin/chasqui inspect {QUEUES[0]} --url {url}",
         f"  the dashboard    .venv/bin/chasqui dashboard --url {url}",
-        "  the code         chasqui_engine/demo.py, dags_examples/bulk_fan_out.py, chasqui_engine/spark/demo.py",
+        "  the code         demo/engine.py, dags_examples/bulk_fan_out.py, demo/spark.py",
         "  the how-tos      docs/airflow.md, docs/spark.md, docs/cli.md",
         "",
         f"Everything is in {report.parent}; remove it when you have seen enough.",

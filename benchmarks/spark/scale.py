@@ -19,8 +19,8 @@ from pyspark.sql import SparkSession
 
 from benchmarks.spark.common import DRIVER_MEMORY, jobs, read_all, say, source, timed, write
 from benchmarks.spark.memory import Peaks, below
-from chasqui_engine.spark.pipeline.config import PipelineConfig
-from chasqui_engine.spark.pipeline.run import STEPS, Pipeline
+from chasqui_engine.pipeline.config import PipelineConfig
+from chasqui_engine.pipeline.run import STEPS, Pipeline
 
 FLAT_BAR = 1.5
 """A row of the largest size may cost so many times one of the smallest."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import sys
 
-from chasqui_engine.cli.hiding import hide_secrets
+from chasqui_engine.cli.argv_secrets import hide_secrets
 
 __all__ = ["main"]
 

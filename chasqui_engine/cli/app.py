@@ -15,22 +15,22 @@ from chasqui_engine.cli.session import INTERRUPTED, UNHEARD, Failure, failure_of
 PROGRAM = "chasqui"
 
 COMMANDS = {
-    "worker": "worker_command",
-    "add": "add_command",
-    "bulk": "bulk_command",
-    "result": "result_command",
-    "job": "result_command",
-    "inspect": "inspect_command",
-    "watch": "watch_command",
-    "events": "events_command",
-    "dashboard": "dashboard_command",
-    "dlq": "dlq_command",
-    "delayed": "delayed_command",
-    "repeatable": "repeatable_command",
-    "pause": "pause_command",
-    "resume": "pause_command",
-    "doctor": "doctor_command",
-    "pipeline": "pipeline_command",
+    "worker": "worker",
+    "add": "add",
+    "bulk": "bulk",
+    "result": "result",
+    "job": "result",
+    "inspect": "inspect",
+    "watch": "watch",
+    "events": "events",
+    "dashboard": "dashboard",
+    "dlq": "dlq",
+    "delayed": "delayed",
+    "repeatable": "repeatable",
+    "pause": "pause",
+    "resume": "pause",
+    "doctor": "doctor",
+    "pipeline": "pipeline",
 }
 """In the order in which `--help` shows them; each module has a `register(app)`."""
 
@@ -78,7 +78,7 @@ def build(only: str | None = None) -> typer.Typer:
     app.callback()(_root)
     modules = [COMMANDS[only]] if only in COMMANDS else dict.fromkeys(COMMANDS.values())
     for module in modules:
-        import_module(f"chasqui_engine.cli.{module}").register(app)
+        import_module(f"chasqui_engine.cli.commands.{module}").register(app)
     return app
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, get_type_hints
 
 import typer
 
-from chasqui_engine.cli.asking import agreed
+from chasqui_engine.cli.prompt import ask_yes_or_no
 from chasqui_engine.cli.terminal import SafeFormatter, one_json_line, safe_console, say
 from chasqui_engine.config import ProducerConfig
 from chasqui_engine.connections import connection_url
@@ -145,7 +145,7 @@ class Session:
             return
         if self.as_json or not sys.stdin.isatty():
             fail("this needs a yes, and there is nobody to ask", "pass --yes", exit_code=USAGE)
-        if not agreed(question):
+        if not ask_yes_or_no(question):
             fail("stopped, nothing was changed", "answer y, or pass --yes", code=None)
 
 
@@ -226,11 +226,11 @@ def failure_of(err: Exception) -> Failure:
 
 
 def _after_server_error(err: RedisError, message: str) -> str:
-    from chasqui_engine._redis import connection
+    from chasqui_engine._redis.client import link
 
     if "OOM command not allowed" in message:
         return "let workers catch up, or raise the server's maxmemory"
-    if isinstance(err, connection.CommandError):
+    if isinstance(err, link.CommandError):
         return "run chasqui doctor"
     return f"start it, or check --url and CHASQUI_REDIS_URL; to try without a server: {OWN_SERVER}"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from chasqui_engine._redis.connection import Link
+from chasqui_engine._redis.client.link import Link
 from chasqui_engine.clock import monotonic
 
 _log = logging.getLogger("chasqui")

@@ -7,25 +7,26 @@ import logging
 from collections.abc import Awaitable
 from typing import Any
 
-from chasqui_engine._redis import taking
-from chasqui_engine._redis.connector import FOR_EVER, Connector
-from chasqui_engine._redis.endpoints import FetchCredentials
-from chasqui_engine._redis.taking import Membership
+from chasqui_engine._redis.client.connector import FOR_EVER, Connector
+from chasqui_engine._redis.client.endpoints import FetchCredentials
+from chasqui_engine._redis.commands import group
+from chasqui_engine._redis.commands.group import GroupMember
+from chasqui_engine.aio import Stop, cancel_and_wait
 from chasqui_engine.clock import monotonic
 from chasqui_engine.config import ConsumerConfig
-from chasqui_engine.consumer.endings import Endings
-from chasqui_engine.consumer.forks import guard_against_forks
-from chasqui_engine.consumer.handlers import Handler, Handlers
+from chasqui_engine.consumer.buffer import PrefetchBuffer
+from chasqui_engine.consumer.execution.fork_guard import guard_against_forks
+from chasqui_engine.consumer.execution.handler import Handler, Handlers
 from chasqui_engine.consumer.heartbeat import Heartbeat
-from chasqui_engine.consumer.held import Buffer, Held
+from chasqui_engine.consumer.in_flight import InFlight
 from chasqui_engine.consumer.reader import Reader
-from chasqui_engine.consumer.tasks import WorkerTasks
+from chasqui_engine.consumer.runner import JobRunner
+from chasqui_engine.consumer.settlement import Settler
 from chasqui_engine.errors import ChasquiError
-from chasqui_engine.metrics.dispatch import guard
+from chasqui_engine.metrics.safe_sink import guard
 from chasqui_engine.posix import need_posix
 from chasqui_engine.promoter import Promotion
 from chasqui_engine.scheduler import Scheduling
-from chasqui_engine.supervise import Stop, cancel_and_wait
 
 _log = logging.getLogger("chasqui")
 
@@ -82,17 +83,17 @@ class _Running:
         self._config = config
         self._reads = connector.link(FOR_EVER)
         self._commands = commands = connector.link(FOR_EVER)
-        self._who = who = Membership(connector.keys, config.group, config.consumer_id)
-        self._held = held = Held(min(config.claim_min_idle_ms / 1000 * _LEASE_SHARE, _LONGEST_LEASE_S))
-        self._buffer = buffer = Buffer(shutdown)
+        self._who = who = GroupMember(connector.keys, config.group, config.consumer_id)
+        self._in_flight = in_flight = InFlight(min(config.claim_min_idle_ms / 1000 * _LEASE_SHARE, _LONGEST_LEASE_S))
+        self._buffer = buffer = PrefetchBuffer(shutdown)
         self._handlers = Handlers(handler, config)
         sink = guard(config.metrics)
-        self._endings = Endings(commands, who, config, held, buffer, sink)
-        tasks = WorkerTasks(self._handlers.run, commands, who, config, held, buffer, self._endings, sink)
+        self._settler = Settler(commands, who, config, in_flight, buffer, sink)
+        tasks = JobRunner(self._handlers.run, commands, who, config, in_flight, buffer, self._settler, sink)
         self._tasks = tasks
-        self._reader = Reader(self._reads, commands, who, config, held, buffer, tasks, sink)
+        self._reader = Reader(self._reads, commands, who, config, in_flight, buffer, tasks, sink)
         deadline_s = config.shutdown_deadline_secs
-        self._heartbeat = Heartbeat(heart, who, held, config.claim_min_idle_ms, shutdown, deadline_s)
+        self._heartbeat = Heartbeat(heart, who, in_flight, config.claim_min_idle_ms, shutdown, deadline_s)
         self._promotion = Promotion(commands, connector.keys, config.promoter())
         self._scheduling = Scheduling(commands, connector.keys, config.scheduler)
         self._stop_duties = asyncio.Event()
@@ -104,7 +105,7 @@ class _Running:
         """Connects and starts every stage."""
         await self._reads.connect(_START_PATIENCE_S)
         await self._commands.connect(_START_PATIENCE_S)
-        await taking.ensure_group(self._commands, self._who)
+        await group.ensure_group(self._commands, self._who)
         self._heartbeat.start()
         guard_against_forks(asyncio.get_running_loop())
         names = range(self._config.concurrency)
@@ -121,7 +122,7 @@ class _Running:
     async def until(self, shutdown: Stop) -> None:
         """Waits for the signal, or for the first stage that fails, and stops."""
         signal = asyncio.create_task(shutdown.wait())
-        stages: list[asyncio.Future[Any]] = [signal, self._endings.failure]
+        stages: list[asyncio.Future[Any]] = [signal, self._settler.failure]
         stages += [*self._reading, *self._working, *self._duties]
         try:
             ended, _ = await asyncio.wait(stages, return_when=asyncio.FIRST_COMPLETED)
@@ -140,18 +141,18 @@ class _Running:
         self._reads.drop()
         await asyncio.sleep(0)
         waiting = [delivery.entry_id for delivery in self._buffer.close()]
-        await self._in_time(taking.hand_back(self._commands, self._who, waiting), deadline, "handing jobs back")
+        await self._in_time(group.release(self._commands, self._who, waiting), deadline, "handing jobs back")
         await self._finish_running(deadline)
         last = max(deadline, monotonic()) + _LAST_WORDS_S if deadline - monotonic() < _LAST_WORDS_S else deadline
-        await self._in_time(self._endings.drain(), last, "writing how jobs ended")
+        await self._in_time(self._settler.drain(), last, "writing how jobs ended")
         # All that matters is written. A server that is gone is not waited for with what others notice by themselves.
         soon = min(last, monotonic() + _LAST_WORDS_S)
-        await self._in_time(taking.leave(self._commands, self._who), soon, "leaving the group")
+        await self._in_time(group.remove_consumer(self._commands, self._who), soon, "leaving the group")
         await cancel_and_wait(*(await self._unfinished_duties(soon)))
         await self._heartbeat.stop()
         self._handlers.close()
         # What ends after this, ends unheard: its entry is somebody else's by now.
-        self._endings.failure.cancel()
+        self._settler.failure.cancel()
 
     async def _finish_running(self, deadline: float) -> None:
         if not self._working:

@@ -9,15 +9,15 @@ import asyncio
 import concurrent.futures
 import logging
 
-from chasqui_engine._redis import taking
-from chasqui_engine._redis.connection import Link
-from chasqui_engine._redis.connector import FOR_EVER, Connector
-from chasqui_engine._redis.taking import Membership
+from chasqui_engine._redis.client.connector import FOR_EVER, Connector
+from chasqui_engine._redis.client.link import Link
+from chasqui_engine._redis.commands import group
+from chasqui_engine._redis.commands.group import GroupMember
+from chasqui_engine.aio import Stop, cancel_and_wait, sleep_until
 from chasqui_engine.clock import monotonic
-from chasqui_engine.consumer import heart
-from chasqui_engine.consumer.held import Held
+from chasqui_engine.consumer import heartbeat_thread
+from chasqui_engine.consumer.in_flight import InFlight
 from chasqui_engine.errors import error_text
-from chasqui_engine.supervise import Stop, cancel_and_wait, sleep_until
 
 _log = logging.getLogger("chasqui")
 
@@ -35,15 +35,15 @@ class Heartbeat:
     def __init__(
         self,
         connector: Connector,
-        who: Membership,
-        held: Held,
+        who: GroupMember,
+        in_flight: InFlight,
         claim_min_idle_ms: int,
         shutdown: Stop,
         deadline_s: float,
     ) -> None:
         self._connector = connector
         self._who = who
-        self._held = held
+        self._in_flight = in_flight
         self._interval_s = claim_min_idle_ms / 1000 / BEATS_PER_IDLE
         self._shutdown = shutdown
         self._deadline_s = deadline_s
@@ -54,7 +54,7 @@ class Heartbeat:
 
     def start(self) -> None:
         """Begins to beat."""
-        self._loop = heart.join()
+        self._loop = heartbeat_thread.join()
         self._beating = asyncio.run_coroutine_threadsafe(self._beat(), self._loop)
 
     async def stop(self) -> None:
@@ -64,7 +64,7 @@ class Heartbeat:
         self._loop.call_soon_threadsafe(self._stop.set)
         await asyncio.wait([asyncio.wrap_future(self._beating)], timeout=_ENDS_WITHIN_S)
         self._loop = self._beating = None
-        heart.leave()
+        heartbeat_thread.leave()
 
     async def _beat(self) -> None:
         link = self._connector.link(FOR_EVER)
@@ -79,10 +79,10 @@ class Heartbeat:
         while True:
             asked_at = monotonic()
             try:
-                if entry_ids := self._held.entry_ids():
+                if entry_ids := self._in_flight.entry_ids():
                     async with asyncio.timeout(patience_s):
-                        lost = await taking.heartbeat(link, self._who, entry_ids)
-                    self._held.kept(asked_at, lost)
+                        lost = await group.heartbeat(link, self._who, entry_ids)
+                    self._in_flight.note_heartbeat(asked_at, lost)
                 silent = False
             except TimeoutError:
                 # Another connection may get through before our jobs are taken from us.
@@ -103,7 +103,7 @@ class Heartbeat:
         while await self._worker_answers():
             await sleep_until(stop, _LOOK_EVERY_S)
         await cancel_and_wait(beating)
-        count = await taking.leave(link, self._who)
+        count = await group.remove_consumer(link, self._who)
         _log.warning("a handler blocks the event loop past the shutdown deadline; %d jobs are handed back", count)
 
     async def _worker_answers(self) -> bool:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 
-from chasqui_engine._redis import taking
-from chasqui_engine._redis.connection import Link
-from chasqui_engine._redis.taking import Membership
+from chasqui_engine._redis.client.link import Link
+from chasqui_engine._redis.commands import group
+from chasqui_engine._redis.commands.group import GroupMember
 from chasqui_engine.clock import monotonic
 
 _log = logging.getLogger("chasqui")
@@ -15,7 +15,7 @@ _log = logging.getLogger("chasqui")
 class Orphans:
     """Looks for them, and brings them back among what silent workers had."""
 
-    def __init__(self, link: Link, who: Membership, claim_min_idle_ms: int) -> None:
+    def __init__(self, link: Link, who: GroupMember, claim_min_idle_ms: int) -> None:
         self._link = link
         self._who = who
         self._patience_s = claim_min_idle_ms / 1000
@@ -23,12 +23,12 @@ class Orphans:
 
     async def look(self) -> None:
         """Takes up what nobody has had for as long as a worker may be silent: one that lives takes it back."""
-        found = await taking.orphans(self._link, self._who)
+        found = await group.list_orphans(self._link, self._who)
         now = monotonic()
         self._seen_at = {entry_id: self._seen_at.get(entry_id, now) for entry_id in found}
         ripe = [entry_id for entry_id, since in self._seen_at.items() if now - since >= self._patience_s]
         if ripe:
-            lost = await taking.heartbeat(self._link, self._who, ripe)
+            lost = await group.heartbeat(self._link, self._who, ripe)
             _log.warning(
                 "%d jobs of %s had been given out and nobody had them (was a consumer deleted by hand?); "
                 "they are free for others again",

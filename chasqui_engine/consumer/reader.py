@@ -5,19 +5,20 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from chasqui_engine._redis import inspecting, taking
-from chasqui_engine._redis.connection import CommandError, Link
-from chasqui_engine._redis.taking import Delivery, Membership, Pending
+from chasqui_engine._redis.client.link import CommandError, Link
+from chasqui_engine._redis.commands import group, stats
+from chasqui_engine._redis.commands.group import Delivery, GroupMember, Pending
+from chasqui_engine.aio import cancel_and_wait
 from chasqui_engine.clock import monotonic
 from chasqui_engine.config import ConsumerConfig
+from chasqui_engine.consumer.buffer import PrefetchBuffer
 from chasqui_engine.consumer.clock_steps import ClockSteps
-from chasqui_engine.consumer.held import SUSPECT, Buffer, Held
-from chasqui_engine.consumer.idle import IdleEntries
+from chasqui_engine.consumer.in_flight import POISON_SUSPECT, InFlight
 from chasqui_engine.consumer.orphans import Orphans
-from chasqui_engine.consumer.tasks import WorkerTasks
-from chasqui_engine.metrics.dispatch import SafeSink
-from chasqui_engine.sink import ReaderBatch
-from chasqui_engine.supervise import cancel_and_wait
+from chasqui_engine.consumer.runner import JobRunner
+from chasqui_engine.consumer.silent_owners import IdleEntries
+from chasqui_engine.metrics.events import ReaderBatch
+from chasqui_engine.metrics.safe_sink import SafeSink
 
 _log = logging.getLogger("chasqui")
 
@@ -42,18 +43,18 @@ class Reader:
         self,
         reads: Link,
         commands: Link,
-        who: Membership,
+        who: GroupMember,
         config: ConsumerConfig,
-        held: Held,
-        buffer: Buffer,
-        tasks: WorkerTasks,
+        in_flight: InFlight,
+        buffer: PrefetchBuffer,
+        tasks: JobRunner,
         sink: SafeSink,
     ) -> None:
         self._reads = reads
         self._commands = commands
         self._who = who
         self._config = config
-        self._held = held
+        self._in_flight = in_flight
         self._buffer = buffer
         self._tasks = tasks
         self._sink = sink
@@ -87,7 +88,7 @@ class Reader:
 
     async def _pause_is_set(self) -> bool:
         try:
-            self._paused = await inspecting.is_paused(self._commands, self._who.keys)
+            self._paused = await stats.is_paused(self._commands, self._who.keys)
         except CommandError as err:  # an ACL, say: such a worker cannot be paused, but it can work
             if not self._told_blind:
                 self._told_blind = True
@@ -98,15 +99,15 @@ class Reader:
     async def _let_go(self) -> None:
         """Hands back what no handler has begun: the buffer, and what a read brought that was given up."""
         unbegun = self._buffer.empty()
-        pending = await inspecting.pending_of(self._commands, self._who, at_most=len(self._held) + _STRAYS)
-        held = set(self._held.entry_ids())
+        pending = await group.list_pending_of(self._commands, self._who, at_most=len(self._in_flight) + _STRAYS)
+        held = set(self._in_flight.entry_ids())
         # What a claim is bringing is ours before it is held.
         strays = [] if self._claiming else [entry_id for entry_id in pending if entry_id not in held]
         to_return = [delivery.entry_id for delivery in unbegun] + strays
         if to_return:
-            await taking.hand_back(self._commands, self._who, to_return)
+            await group.release(self._commands, self._who, to_return)
         for delivery in unbegun:
-            self._held.release(delivery)
+            self._in_flight.release(delivery)
 
     async def _read_on(self) -> None:
         config = self._config
@@ -115,9 +116,9 @@ class Reader:
             room = await self._room()
             # Several reads at once save round trips, but where little waits, they would come back empty.
             counts = _shares(room, config.batch) if backlog else [min(room, config.batch)]
-            self._held.about_to_read()
+            self._in_flight.about_to_read()
             try:
-                reads = await taking.read(
+                reads = await group.read(
                     self._reads,
                     self._who,
                     counts=counts,
@@ -147,9 +148,9 @@ class Reader:
         while not self._paused:
             room = await self._room()
             asked_at = monotonic()
-            idle = await taking.idle(self._commands, self._who, self._idle.seen_from_ms)
+            idle = await group.list_idle(self._commands, self._who, self._idle.seen_from_ms)
             # Of those in our name, what is held is not abandoned; what is not held came with an answer that was lost.
-            held, me = set(self._held.entry_ids()), self._who.consumer.encode()
+            held, me = set(self._in_flight.entry_ids()), self._who.consumer.encode()
             others = [entry for entry in idle if entry.consumer != me or entry.entry_id not in held]
             ripe = self._idle.look(others, asked_at)[: min(room, self._config.batch)]
             if not ripe or not await self._claim(ripe):
@@ -159,7 +160,7 @@ class Reader:
         """Takes entries over; False if none could be had."""
         self._claiming = True
         try:
-            deliveries = await taking.claim(
+            deliveries = await group.claim(
                 self._commands,
                 self._who,
                 ripe,
@@ -177,27 +178,27 @@ class Reader:
         if self._sink.enabled:
             reclaimed = sum(1 for delivery in deliveries if delivery.deliveries)
             self._sink.reader_batch(ReaderBatch(size=len(deliveries), reclaimed=reclaimed))
-        fresh = self._held.take(deliveries)
+        fresh = self._in_flight.take(deliveries)
         self._buffer.put(delivery for delivery in fresh if not delivery.deliveries)
         if again := [delivery for delivery in fresh if delivery.deliveries]:
             await self._accept_again(again)
-        if len(fresh) < len(deliveries) and (ours := self._held.brought_back(deliveries)):
+        if len(fresh) < len(deliveries) and (ours := self._in_flight.redelivered(deliveries)):
             # The server has counted that it gave them out once more.
             await self._recount(ours)
 
     async def _recount(self, ours: list[Delivery]) -> None:
-        await taking.recount(self._commands, self._who, [(one.entry_id, one.count) for one in ours])
+        await group.set_delivery_counts(self._commands, self._who, [(one.entry_id, one.count) for one in ours])
 
     async def _accept_again(self, again: list[Delivery]) -> None:
         """Of entries whose workers went silent, only what was begun is to count: each may wait here for another that
         takes this worker along too."""
-        suspects = [] if self._config.relay else [one for one in again if one.deliveries >= SUSPECT]
+        suspects = [] if self._config.relay else [one for one in again if one.deliveries >= POISON_SUSPECT]
         try:
             await self._recount(again)
         finally:
             # They are held: cancelled here, nobody else would ever run them.
             self._buffer.put(one for one in again if one not in suspects)
-            self._buffer.put_suspects(suspects)
+            self._buffer.quarantine(suspects)
 
     async def _room(self) -> int:
         """Waits until there is use for more entries; returns for how many."""
@@ -206,7 +207,7 @@ class Reader:
             soon = int(_AHEAD_S / max(self._tasks.mean_duration_s, 1e-6) * config.concurrency)
             ahead = max(1, min(soon, _BATCHES_AHEAD * config.batch))
             # Entries whose end is not written yet count too: with Redis slow to take acks, reading on helps nobody.
-            unwritten = len(self._held) - len(buffer) - config.concurrency
+            unwritten = len(self._in_flight) - len(buffer) - config.concurrency
             if len(buffer) <= ahead // 2 and unwritten < 2 * config.ack_batch:
                 return buffer.idle + ahead - len(buffer)
             await buffer.wait_for_room()
@@ -214,7 +215,7 @@ class Reader:
     async def _mend_group(self, err: CommandError) -> None:
         if not err.args[0].startswith(_GROUP_GONE):
             raise err
-        if await taking.ensure_group(self._commands, self._who):
+        if await group.ensure_group(self._commands, self._who):
             _log.warning(
                 "group %s of %s was gone (flushed, deleted, or lost in a failover) and has been made again: %s",
                 self._who.group,

@@ -6,8 +6,8 @@ who may change, and `Connections` where the servers are.
 
 from __future__ import annotations
 
-from chasqui_engine.dashboard.access import Connections, FixedConnections, Guard, TokenGuard
 from chasqui_engine.dashboard.app import create_app
+from chasqui_engine.dashboard.auth import Connections, FixedConnections, Guard, TokenGuard
 from chasqui_engine.dashboard.settings import DashboardSettings, Payloads
 
 __all__ = [

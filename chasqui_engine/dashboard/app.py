@@ -7,12 +7,13 @@ from collections.abc import AsyncIterator
 
 from fastapi import FastAPI
 
-from chasqui_engine.dashboard import changing, pages, reading
-from chasqui_engine.dashboard.access import Connections, Guard
-from chasqui_engine.dashboard.answers import tell_problems
+from chasqui_engine.dashboard import pages
+from chasqui_engine.dashboard.api import actions, queries
+from chasqui_engine.dashboard.api.responses import answer_problems
+from chasqui_engine.dashboard.auth import Connections, Guard
+from chasqui_engine.dashboard.dependencies import Dashboard
 from chasqui_engine.dashboard.headers import SecurityHeaders
 from chasqui_engine.dashboard.settings import DashboardSettings
-from chasqui_engine.dashboard.state import Dashboard
 
 _DEFAULTS = DashboardSettings()
 
@@ -34,7 +35,7 @@ def create_app(connections: Connections, guard: Guard, settings: DashboardSettin
     )
     app.state.dashboard = dashboard
     app.add_middleware(SecurityHeaders)
-    tell_problems(app)
-    for part in (reading, changing, pages):
+    answer_problems(app)
+    for part in (queries, actions, pages):
         app.include_router(part.router)
     return app

@@ -13,7 +13,7 @@ _SHOWN_IDS = 20
 
 
 @contextlib.contextmanager
-def recorded(user: str, action: str, connection: str, queue: str, **facts: Any) -> Iterator[dict[str, Any]]:
+def record(user: str, action: str, connection: str, queue: str, **facts: Any) -> Iterator[dict[str, Any]]:
     """Writes the line when the block ends, with what it added; also when it fails, for it may have begun."""
     told = {"user": user, "action": action, "connection": connection, "queue": queue, **facts}
     try:

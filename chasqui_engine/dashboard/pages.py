@@ -8,7 +8,7 @@ from importlib.resources import files
 from fastapi import APIRouter, HTTPException, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from chasqui_engine.dashboard.state import Looking
+from chasqui_engine.dashboard.dependencies import Viewer
 
 router = APIRouter()
 
@@ -22,20 +22,20 @@ def _static() -> dict[str, bytes]:
 
 
 @router.get("/")
-async def queues(user: Looking) -> Response:
+async def queues(user: Viewer) -> Response:
     """All queues."""
     return _shell("./")
 
 
 @router.get("/queues")
 @router.get("/queues/")
-async def to_queues(user: Looking, request: Request) -> Response:
+async def to_queues(user: Viewer, request: Request) -> Response:
     """People cut addresses short."""
     return RedirectResponse("./" if not request.url.path.endswith("/") else "../")
 
 
 @router.get("/queues/{rest:path}")
-async def queue_or_job(rest: str, user: Looking, request: Request) -> Response:
+async def queue_or_job(rest: str, user: Viewer, request: Request) -> Response:
     """One queue, or one job of it. The script reads their names from the address, where they are quoted."""
     raw = request.scope.get("raw_path") or request.scope["path"].encode()
     parts = raw.partition(b"?")[0].split(b"/")
@@ -47,7 +47,7 @@ async def queue_or_job(rest: str, user: Looking, request: Request) -> Response:
 
 
 @router.get("/static/{name}")
-async def static(name: str, user: Looking) -> Response:
+async def static(name: str, user: Viewer) -> Response:
     """Styles and scripts: guarded like everything else."""
     kind = _TYPES.get("." + name.rpartition(".")[2])
     if kind is None or name not in _static():

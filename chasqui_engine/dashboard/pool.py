@@ -10,13 +10,13 @@ from typing import Any
 
 from fastapi import HTTPException
 
+from chasqui_engine.admin.monitor import QueueMonitor
+from chasqui_engine.aio import cancel_and_wait
 from chasqui_engine.clock import monotonic
 from chasqui_engine.config import ProducerConfig
-from chasqui_engine.dashboard.access import Connections
+from chasqui_engine.dashboard.auth import Connections
 from chasqui_engine.errors import ChasquiError
-from chasqui_engine.looking import Looker
 from chasqui_engine.producer import Producer
-from chasqui_engine.supervise import cancel_and_wait
 
 _MOST_OPEN = 64
 _IDLE_S = 30.0
@@ -50,10 +50,10 @@ class Pool:
             yield producer
 
     @contextlib.asynccontextmanager
-    async def looker(self, connection: str) -> AsyncIterator[Looker]:
+    async def looker(self, connection: str) -> AsyncIterator[QueueMonitor]:
         """All queues of a server, for the time of the block."""
         url = await self._url(connection)
-        async with self._using((url, None), lambda: Looker.connect(url, group=self._group)) as looker:
+        async with self._using((url, None), lambda: QueueMonitor.connect(url, group=self._group)) as looker:
             yield looker
 
     async def close(self) -> None:
@@ -108,5 +108,5 @@ class Pool:
 async def _end(one: _Kept) -> None:
     # What never opened has told whoever wanted it.
     with contextlib.suppress(ChasquiError, asyncio.CancelledError):
-        opened: Producer | Looker = await one.opening
+        opened: Producer | QueueMonitor = await one.opening
         await opened.close()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from chasqui_engine.errors import ConfigError
-from chasqui_engine.names import check_queue_name
+from chasqui_engine.validation import check_queue_name
 
 Payloads = Literal["show", "mask", "hide"]
 """What is seen of payloads: all, their shape without the values, or nothing."""

@@ -7,14 +7,14 @@ import re
 from collections.abc import AsyncIterator
 from typing import Self
 
-from chasqui_engine._redis import records
-from chasqui_engine._redis.connection import Link
-from chasqui_engine._redis.connector import FOR_EVER, Connector
-from chasqui_engine._redis.endpoints import FetchCredentials
-from chasqui_engine._redis.urls import apply_tls
+from chasqui_engine._redis.client.connector import FOR_EVER, Connector
+from chasqui_engine._redis.client.endpoints import FetchCredentials
+from chasqui_engine._redis.client.link import Link
+from chasqui_engine._redis.client.urls import apply_tls
+from chasqui_engine._redis.commands import events
+from chasqui_engine.aio import cancel_and_wait
 from chasqui_engine.errors import ConfigError, ShutdownError
 from chasqui_engine.events.event import QueueEvent
-from chasqui_engine.supervise import cancel_and_wait
 
 _ENTRY_ID = re.compile(r"\$|[0-9]+(-[0-9]+)?")
 
@@ -83,8 +83,8 @@ class QueueEvents:
         keys = self._connector.keys
         if self._last_id == "$":
             # A real id, so that a broken connection resumes where it was and not at a later "now".
-            self._last_id = await records.last_event_id(link, keys)
-        return await records.read_events(link, keys, self._last_id, count=self._count, block_ms=self._block_ms)
+            self._last_id = await events.read_last_id(link, keys)
+        return await events.read_events(link, keys, self._last_id, count=self._count, block_ms=self._block_ms)
 
     async def close(self) -> None:
         """Ends the iteration and the connection."""

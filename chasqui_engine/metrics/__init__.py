@@ -1,15 +1,11 @@
-"""Metrics: the events of `chasqui_engine.sink`, the guard, and the sinks that ship with the engine.
+"""Metrics: the events of `chasqui_engine.metrics.events`, the guard, and the sinks that ship with the engine.
 
 Nothing here imports an optional dependency before a sink that needs it is made.
 """
 
 from __future__ import annotations
 
-from chasqui_engine.metrics.dispatch import SafeSink, guard
-from chasqui_engine.metrics.memory import DurationStats, InMemorySink, MetricsSnapshot
-from chasqui_engine.metrics.otel import OtelSink
-from chasqui_engine.metrics.prometheus import PrometheusSink
-from chasqui_engine.sink import (
+from chasqui_engine.metrics.events import (
     DlqRouted,
     JobOutcome,
     JobOutcomeKind,
@@ -21,6 +17,10 @@ from chasqui_engine.sink import (
     RetryScheduled,
     noop_sink,
 )
+from chasqui_engine.metrics.in_memory import DurationStats, InMemorySink, MetricsSnapshot
+from chasqui_engine.metrics.otel import OtelSink
+from chasqui_engine.metrics.prometheus import PrometheusSink
+from chasqui_engine.metrics.safe_sink import SafeSink, guard
 
 __all__ = [
     "DlqRouted",

@@ -6,7 +6,7 @@ import re
 import threading
 
 from chasqui_engine.errors import ConfigError
-from chasqui_engine.sink import JobOutcomeKind
+from chasqui_engine.metrics.events import JobOutcomeKind
 
 OTHER = "other"
 """The name under which all jobs are counted whose own name came after the limit."""

@@ -23,15 +23,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from chasqui_engine.errors import ConfigError
-from chasqui_engine.metrics.labels import (
-    BACKOFF_BUCKETS_S,
-    BATCH_BUCKETS,
-    DURATION_BUCKETS_S,
-    FAILURE_KINDS,
-    NameLabels,
-    clean_label,
-)
-from chasqui_engine.sink import (
+from chasqui_engine.metrics.events import (
     DlqRouted,
     JobOutcome,
     JobOutcomeKind,
@@ -40,6 +32,14 @@ from chasqui_engine.sink import (
     PromoterTick,
     ReaderBatch,
     RetryScheduled,
+)
+from chasqui_engine.metrics.labels import (
+    BACKOFF_BUCKETS_S,
+    BATCH_BUCKETS,
+    DURATION_BUCKETS_S,
+    FAILURE_KINDS,
+    NameLabels,
+    clean_label,
 )
 
 if TYPE_CHECKING:

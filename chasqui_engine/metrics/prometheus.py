@@ -27,15 +27,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from chasqui_engine.errors import ConfigError
-from chasqui_engine.metrics.labels import (
-    BACKOFF_BUCKETS_S,
-    BATCH_BUCKETS,
-    DURATION_BUCKETS_S,
-    FAILURE_KINDS,
-    NameLabels,
-    clean_label,
-)
-from chasqui_engine.sink import (
+from chasqui_engine.metrics.events import (
     DlqRouted,
     JobOutcome,
     JobOutcomeKind,
@@ -44,6 +36,14 @@ from chasqui_engine.sink import (
     PromoterTick,
     ReaderBatch,
     RetryScheduled,
+)
+from chasqui_engine.metrics.labels import (
+    BACKOFF_BUCKETS_S,
+    BATCH_BUCKETS,
+    DURATION_BUCKETS_S,
+    FAILURE_KINDS,
+    NameLabels,
+    clean_label,
 )
 
 if TYPE_CHECKING:

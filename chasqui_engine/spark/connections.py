@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from chasqui_engine import connections
-from chasqui_engine._redis.urls import resolve_url
+from chasqui_engine._redis.client.urls import resolve_url
 from chasqui_engine.errors import ConfigError
 
 

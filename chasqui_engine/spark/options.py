@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 from chasqui_engine.config import ProducerConfig
 from chasqui_engine.errors import ConfigError
-from chasqui_engine.names import check_queue_name
-from chasqui_engine.spark.offsets import starting_id
+from chasqui_engine.spark.read.offsets import starting_id
 from chasqui_engine.spark.schemas import ENTITIES
+from chasqui_engine.validation import check_queue_name
 
 _WHERE = ("queue", "url", "connId")
 _READ = ("entity", "pageSize", "minPartitions")

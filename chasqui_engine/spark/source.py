@@ -17,12 +17,12 @@ from pyspark.sql.types import StructType
 from chasqui_engine.errors import ConfigError
 from chasqui_engine.spark import schemas
 from chasqui_engine.spark.connections import connection_url
-from chasqui_engine.spark.fetch import Place
+from chasqui_engine.spark.location import QueueLocation
 from chasqui_engine.spark.options import ReadOptions, Use, read_options, write_options
-from chasqui_engine.spark.reader import ChasquiReader
-from chasqui_engine.spark.stream_reader import ChasquiStreamReader
-from chasqui_engine.spark.target import Target
-from chasqui_engine.spark.writer import ChasquiStreamWriter, ChasquiWriter
+from chasqui_engine.spark.read.reader import ChasquiReader
+from chasqui_engine.spark.read.stream_reader import ChasquiStreamReader
+from chasqui_engine.spark.write.target import Target
+from chasqui_engine.spark.write.writer import ChasquiStreamWriter, ChasquiWriter
 
 
 class ChasquiDataSource(DataSource):
@@ -60,8 +60,8 @@ class ChasquiDataSource(DataSource):
         """For `df.writeStream`."""
         return ChasquiStreamWriter(self._target(schema, overwrite, "writeStream"))
 
-    def _place(self, queue: str) -> Place:
-        return Place(url=connection_url(self.options), queue=queue)
+    def _place(self, queue: str) -> QueueLocation:
+        return QueueLocation(url=connection_url(self.options), queue=queue)
 
     def _target(self, schema: StructType, overwrite: bool, use: Use) -> Target:
         options = write_options(self.options, use)

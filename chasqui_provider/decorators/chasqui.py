@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 from airflow.sdk.bases.decorator import DecoratedOperator, TaskDecorator, task_decorator_factory
 
-from chasqui_provider.functions import function_name
+from chasqui_provider.conversion import from_json
 from chasqui_provider.operators.enqueue import ChasquiEnqueueOperator
-from chasqui_provider.values import from_json
+from chasqui_provider.task_functions import function_name
 
 
 class _ChasquiDecoratedOperator(DecoratedOperator, ChasquiEnqueueOperator):
@@ -42,7 +42,7 @@ class _ChasquiDecoratedOperator(DecoratedOperator, ChasquiEnqueueOperator):
 def chasqui_task(python_callable: Callable[..., Any] | None = None, **kwargs: Any) -> TaskDecorator:
     """Makes a task of a function that runs on a worker; its return value is the task's XCom.
 
-    The worker must have registered the function under the same name: see `chasqui_provider.functions`.
+    The worker must have registered the function under the same name: see `chasqui_provider.task_functions`.
 
     :param function: the name it is registered under, if not its own.
     :param kwargs: arguments of `ChasquiEnqueueOperator`: `queue_name`, `attempts`, `result_timeout` …

@@ -12,8 +12,8 @@ from airflow.sdk import BaseHook
 from airflow.sdk.log import mask_secret
 
 from chasqui_engine import ChasquiError, Queue, RedisError, SyncQueue, name_program
-from chasqui_provider.connection import CONN_TYPE, DEFAULT_CONN_ID, Settings, settings_of
-from chasqui_provider.form import behaviour_for_hook, widgets_for_hook
+from chasqui_provider.connection.form import behaviour_for_hook, widgets_for_hook
+from chasqui_provider.connection.settings import CONN_TYPE, DEFAULT_CONN_ID, Settings, settings_of
 from chasqui_provider.hooks.reporting import ReportingQueue, is_lineage_read
 
 # Whatever imports this module is a part of Airflow.
@@ -27,7 +27,8 @@ class ChasquiHook(BaseHook):
     """Makes queues from a connection of type `chasqui`.
 
     Host, port, login, password and schema (the database's number) say where the server is, or an extra does:
-    `url`, `sentinel` (the service's name), `cluster`, `embedded` (a folder). See `chasqui_provider.connection`.
+    `url`, `sentinel` (the service's name), `cluster`, `embedded` (a folder). See
+    `chasqui_provider.connection.settings`.
 
     :param report_lineage: tell Airflow's collector of hook lineage which queues are written to and read from, where a
         plugin such as OpenLineage's reads it.

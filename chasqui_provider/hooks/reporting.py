@@ -8,7 +8,7 @@ from typing import Any
 from airflow.providers.common.compat.lineage.hook import get_hook_lineage_collector
 
 from chasqui_engine import Job, JobId, SyncQueue
-from chasqui_provider.places import place_of
+from chasqui_provider.connection.location import location_of
 
 
 def is_lineage_read() -> bool:
@@ -74,7 +74,7 @@ class ReportingQueue(SyncQueue):
 
 def _asset_of(queue_name: str, redis_url: str, conn_id: str) -> dict[str, Any]:
     """The asset by its server, where that is one server; by its connection otherwise."""
-    place = place_of(redis_url)
+    place = location_of(redis_url)
     if place is None or place.scheme != "redis":
         return {"queue_name": queue_name, "chasqui_conn_id": conn_id}
     host, _, port = place.hosts.rpartition(":")

@@ -8,10 +8,10 @@ from typing import Any
 from airflow.sdk import BaseNotifier
 
 from chasqui_engine import RedisError
-from chasqui_provider.callables import unrendered, value_of
-from chasqui_provider.connection import DEFAULT_CONN_ID
+from chasqui_provider.connection.settings import DEFAULT_CONN_ID
+from chasqui_provider.conversion import from_json, to_json
 from chasqui_provider.hooks.chasqui import ChasquiHook
-from chasqui_provider.values import from_json, to_json
+from chasqui_provider.template_callables import unrendered, value_of
 
 _ABOUT = ("dag_id", "run_id", "task_id", "map_index", "try_number", "state")
 

@@ -7,11 +7,11 @@ from itertools import islice
 from typing import Any
 
 from chasqui_engine import AddOptions, ConfigError, EncodeError, Job, JobRetryOverride, RedisError, SyncQueue
-from chasqui_provider.callables import unrendered, value_of
-from chasqui_provider.ids import task_job_id
+from chasqui_provider.conversion import as_backoff, as_int, as_items, as_text, from_json, is_left_out
+from chasqui_provider.job_ids import task_job_id
 from chasqui_provider.lineage import AddsToQueue
 from chasqui_provider.operators.enqueue import ADDED, ChasquiOperator, add_options
-from chasqui_provider.values import as_backoff, as_int, as_items, as_text, from_json, is_left_out
+from chasqui_provider.template_callables import unrendered, value_of
 
 _JOB_FIELDS = frozenset({"payload", "name", "job_id", "delay", "run_at", "attempts", "backoff"})
 

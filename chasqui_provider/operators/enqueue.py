@@ -10,18 +10,18 @@ from typing import Any, ClassVar
 from airflow.sdk import BaseOperator
 
 from chasqui_engine import ConfigError, ProducerConfig
-from chasqui_provider.callables import unrendered, value_of
-from chasqui_provider.compat import TaskDeferralTimeout, conf
-from chasqui_provider.connection import DEFAULT_CONN_ID, Settings
-from chasqui_provider.deferral import checked_defer_after, resumable_at_s, wait_before_deferring
-from chasqui_provider.endings import Ending
+from chasqui_provider.connection.settings import DEFAULT_CONN_ID, Settings
+from chasqui_provider.conversion import as_backoff, as_duration, as_int, as_text, as_time, from_json
 from chasqui_provider.hooks.chasqui import ChasquiHook
-from chasqui_provider.ids import task_job_id
+from chasqui_provider.job_ids import task_job_id
 from chasqui_provider.lineage import AddsToQueue
 from chasqui_provider.links import ChasquiQueueLink
-from chasqui_provider.results import OnDead, check_on_dead, timeout_text, values_of, wait_now
+from chasqui_provider.template_callables import unrendered, value_of
 from chasqui_provider.triggers.result import ChasquiJobResultTrigger
-from chasqui_provider.values import as_backoff, as_duration, as_int, as_text, as_time, from_json
+from chasqui_provider.version_compat import TaskDeferralTimeout, conf
+from chasqui_provider.waiting.deferral import checked_defer_after, resumable_at_s, wait_before_deferring
+from chasqui_provider.waiting.outcome import Outcome
+from chasqui_provider.waiting.results import OnDead, check_on_dead, timeout_text, values_of, wait_now
 
 ADDED = "added"
 """The key of the XCom that says `false` when a task has added no job, because the id was taken."""
@@ -204,7 +204,7 @@ class ChasquiEnqueueOperator(AddsToQueue, ChasquiOperator):
         if self.do_xcom_push:
             context["ti"].xcom_push(key=ADDED, value=False)
 
-    def _wait(self, settings: Settings, job_id: str, since_ms: int) -> list[Ending]:
+    def _wait(self, settings: Settings, job_id: str, since_ms: int) -> list[Outcome]:
         timeout_s = None if self.result_timeout is None else self.result_timeout.total_seconds()
         try:
             return wait_now(
@@ -213,7 +213,7 @@ class ChasquiEnqueueOperator(AddsToQueue, ChasquiOperator):
         except TimeoutError as err:
             raise TimeoutError(self._timeout_text(settings, job_id)) from err
 
-    def _wait_or_defer(self, settings: Settings, job_id: str, since_ms: int) -> list[Ending]:
+    def _wait_or_defer(self, settings: Settings, job_id: str, since_ms: int) -> list[Outcome]:
         if self.delay is None and self.run_at is None:
             endings = wait_before_deferring(self, settings, [job_id], job_name=self.job_name, since_ms=since_ms)
             if endings is not None:

@@ -8,10 +8,10 @@ from typing import Any
 from airflow.sdk import Variable
 
 from chasqui_engine import MissedFiresPolicy, RepeatPattern
-from chasqui_provider.callables import unrendered, value_of
+from chasqui_provider.conversion import as_ids, as_int, as_text, as_time, from_json
 from chasqui_provider.operators.enqueue import ChasquiOperator
+from chasqui_provider.template_callables import unrendered, value_of
 from chasqui_provider.timetables.snapshot import snapshot_of, snapshot_variable
-from chasqui_provider.values import as_ids, as_int, as_text, as_time, from_json
 
 _MANY = 10_000
 

@@ -18,9 +18,9 @@ from fastapi import FastAPI, HTTPException, Request
 from sqlalchemy import select
 
 from chasqui_engine.dashboard import DashboardSettings, create_app
-from chasqui_provider.compat import AirflowNotFoundException, conf
-from chasqui_provider.connection import CONN_TYPE, settings_of
-from chasqui_provider.redis_connection import REDIS_CONN_TYPE
+from chasqui_provider.connection.redis_type import REDIS_CONN_TYPE
+from chasqui_provider.connection.settings import CONN_TYPE, settings_of
+from chasqui_provider.version_compat import AirflowNotFoundException, conf
 
 PREFIX = "/chasqui"
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.listeners import hookimpl
 
-from chasqui_provider.told import told_by_us
+from chasqui_provider.asset_events.dedup import is_ours
 
 if TYPE_CHECKING:
     from airflow.models.asset import AssetEvent
@@ -22,29 +22,29 @@ if TYPE_CHECKING:
 @hookimpl
 def on_asset_event_emitted(asset_event: Any) -> None:
     """Called for every asset event; only those of our triggers concern us."""
-    payload = told_by_us(asset_event.extra)
+    payload = is_ours(asset_event.extra)
     if payload is None or (found := _stored(asset_event)) is None:
         return
     # Models are imported where they are needed: every process of Airflow loads this module, and few have a database.
-    from chasqui_provider.plugins import marks, runs
+    from chasqui_provider.asset_events import markers, run_queue
 
     session, event = found
     # What goes wrong here must not cost the event, as it would on servers that end a transaction with its first error.
     with session.begin_nested():
         if jobs := payload.get("jobs"):
-            marks.mark(session, event.asset_id, jobs)
-            marks.sweep(session)
-    if runs.are_completed_here():
-        runs.put_in_line(session, event)  # last: from here on, others wait for the commit
+            markers.write_markers(session, event.asset_id, jobs)
+            markers.sweep(session)
+    if run_queue.are_completed_here():
+        run_queue.put_in_line(session, event)  # last: from here on, others wait for the commit
 
 
 @hookimpl
 def on_dag_run_running(dag_run: DagRun) -> None:
     """Called when a run starts, in the transaction in which it does."""
-    from chasqui_provider.plugins import runs
+    from chasqui_provider.asset_events import run_queue
 
-    if runs.are_completed_here():
-        runs.queue_what_was_left_out(dag_run)
+    if run_queue.are_completed_here():
+        run_queue.queue_what_was_left_out(dag_run)
 
 
 def _stored(asset_event: Any) -> tuple[Session, AssetEvent] | None:

@@ -10,13 +10,14 @@ from airflow.sdk import BaseSensorOperator, PokeReturnValue
 from airflow.triggers.base import StartTriggerArgs
 
 from chasqui_engine import ChasquiError
-from chasqui_provider.compat import AirflowSensorTimeout, conf
-from chasqui_provider.connection import DEFAULT_CONN_ID
-from chasqui_provider.deferral import checked_defer_after, lag_s, resumable_at_s, wait_before_deferring
+from chasqui_provider.connection.settings import DEFAULT_CONN_ID
 from chasqui_provider.hooks.chasqui import ChasquiHook
 from chasqui_provider.lineage import MOST_JOB_IDS, ReadsFromQueue
 from chasqui_provider.links import ChasquiQueueLink
-from chasqui_provider.results import (
+from chasqui_provider.triggers.result import ChasquiJobResultTrigger, ids_to_wait_for
+from chasqui_provider.version_compat import AirflowSensorTimeout, conf
+from chasqui_provider.waiting.deferral import checked_defer_after, lag_s, resumable_at_s, wait_before_deferring
+from chasqui_provider.waiting.results import (
     ChasquiUnavailableError,
     OnDead,
     check_on_dead,
@@ -24,7 +25,6 @@ from chasqui_provider.results import (
     timeout_text,
     values_of,
 )
-from chasqui_provider.triggers.result import ChasquiJobResultTrigger, ids_to_wait_for
 
 _TEMPLATE_MARKS = ("{{", "{%", "{#")
 

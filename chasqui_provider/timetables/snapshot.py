@@ -16,7 +16,7 @@ from typing import Any
 from airflow.sdk import DAG, Variable
 
 from chasqui_engine import MissedFiresPolicy, RepeatableMeta, RepeatableSpec, RepeatPattern
-from chasqui_provider.connection import DEFAULT_CONN_ID
+from chasqui_provider.connection.settings import DEFAULT_CONN_ID
 from chasqui_provider.timetables.repeatable import RepeatableTimetable
 
 _log = logging.getLogger(__name__)

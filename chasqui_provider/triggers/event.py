@@ -13,12 +13,12 @@ from airflow.sdk.exceptions import AirflowRuntimeError
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from chasqui_engine import QueueEvent, QueueEvents
-from chasqui_provider.connection import DEFAULT_CONN_ID
-from chasqui_provider.events import QuietEvent, chunks
+from chasqui_provider.asset_events.job_stream import check_count
+from chasqui_provider.connection.settings import DEFAULT_CONN_ID
+from chasqui_provider.conversion import to_json
 from chasqui_provider.hooks.chasqui import ChasquiHook
-from chasqui_provider.messages import check_count
-from chasqui_provider.triggers.choices import as_event_names, as_names
-from chasqui_provider.values import to_json
+from chasqui_provider.triggers.filters import as_event_names, as_names
+from chasqui_provider.triggers.payloads import QuietEvent, chunks
 
 _log = logging.getLogger(__name__)
 

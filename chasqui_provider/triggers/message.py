@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
-from chasqui_provider.connection import DEFAULT_CONN_ID
-from chasqui_provider.events import QuietEvent
+from chasqui_provider.asset_events.dedup import drop_repeated
+from chasqui_provider.asset_events.job_stream import Batch, Handover, JobStream, StreamOptions
+from chasqui_provider.connection.settings import DEFAULT_CONN_ID
 from chasqui_provider.hooks.chasqui import ChasquiHook
-from chasqui_provider.messages import Batch, JobStream, StreamOptions, Verdict
-from chasqui_provider.told import left_to_tell
-from chasqui_provider.triggers.choices import as_names
+from chasqui_provider.triggers.filters import as_names
+from chasqui_provider.triggers.payloads import QuietEvent
 
 if TYPE_CHECKING:
     from airflow.triggers.shared_stream import SharedStreamProducer
@@ -95,7 +95,7 @@ class ChasquiMessageTrigger(BaseEventTrigger):
     @classmethod
     def create_shared_stream_producer(cls, kwargs: dict[str, Any]) -> SharedStreamProducer:
         """The side of the stream that talks to the queue."""
-        from chasqui_provider.triggers.shared import JobStreamProducer
+        from chasqui_provider.triggers.shared_stream import JobStreamProducer
 
         trigger = cls(**kwargs)
         return JobStreamProducer(trigger.open)
@@ -103,7 +103,7 @@ class ChasquiMessageTrigger(BaseEventTrigger):
     async def filter_shared_stream(self, shared_stream: AsyncIterator[Any]) -> AsyncIterator[TriggerEvent]:
         """Each batch as an event, without what an earlier event has told."""
         async for batch, queue_name in shared_stream:
-            payload = self._wanted(batch, await left_to_tell(batch.payload(queue_name), self.asset_state_store))
+            payload = self._wanted(batch, await drop_repeated(batch.payload(queue_name), self.asset_state_store))
             if payload["jobs"]:
                 yield QuietEvent(payload)
             # Reached only when the event is on its way; a trigger that is cancelled before never gets here.
@@ -135,7 +135,7 @@ class ChasquiMessageTrigger(BaseEventTrigger):
                     yield QuietEvent(payload)
                     leaving.append((asyncio.get_running_loop().time() + _STORED_AFTER_S, batch))
                 else:
-                    batch.settle(Verdict.STORED)
+                    batch.settle(Handover.STORED)
         finally:
             settling.cancel()
             await asyncio.gather(settling, return_exceptions=True)
@@ -147,4 +147,4 @@ async def _settle_old(leaving: deque[tuple[float, Batch]]) -> None:
     while True:
         await asyncio.sleep(max(0.1, leaving[0][0] - now()) if leaving else 0.1)
         while leaving and leaving[0][0] <= now():
-            leaving.popleft()[1].settle(Verdict.STORED)
+            leaving.popleft()[1].settle(Handover.STORED)

@@ -11,11 +11,11 @@ from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from chasqui_engine import ChasquiError
-from chasqui_provider.connection import DEFAULT_CONN_ID
-from chasqui_provider.events import QuietEvent, result_event
-from chasqui_provider.results import OnDead, check_on_dead
-from chasqui_provider.values import as_ids, short_text
-from chasqui_provider.waiting import shared_waits
+from chasqui_provider.connection.settings import DEFAULT_CONN_ID
+from chasqui_provider.conversion import as_ids, short_text
+from chasqui_provider.triggers.payloads import QuietEvent, result_event
+from chasqui_provider.waiting.results import OnDead, check_on_dead
+from chasqui_provider.waiting.waits import shared_waits
 
 _KILL_TIMEOUT_S = 5.0
 _ENDED = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"})
@@ -31,12 +31,14 @@ def ids_to_wait_for(value: Any) -> list[str]:
 class ChasquiJobResultTrigger(BaseTrigger):
     """Fires once, when every job has ended, or the first is dead and `on_dead` is "fail".
 
-    The event is `{"endings": [...]}` (see `chasqui_provider.events`), or `{"error": text}` when the wait itself is
-    impossible. All of these triggers in one triggerer that share connection and queue share two Redis connections.
+    The event is `{"endings": [...]}` (see `chasqui_provider.triggers.payloads`), or `{"error": text}` when the wait
+    itself is impossible. All of these triggers in one triggerer that share connection and queue share two Redis
+    connections.
 
     :param cancel_on_kill: take jobs that are still delayed back when somebody ends or clears the task.
     :param kept_for_next_try: the task waits for the same jobs when it runs again: a clear leaves them to it.
-    :param not_before_s: when it may fire at the earliest, in seconds since the epoch: see `chasqui_provider.deferral`.
+    :param not_before_s: when it may fire at the earliest, in seconds since the epoch (see
+        `chasqui_provider.waiting.deferral`).
     """
 
     def __init__(

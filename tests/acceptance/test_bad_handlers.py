@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from chasqui_engine import Queue
-from chasqui_engine._redis.keys import QueueKeys
+from chasqui_engine._redis.commands.keys import QueueKeys
 from chasqui_engine.codec import decode_job
 from tests.acceptance.harness import EMPTY, Fleet, Ledger, left_over
 from tests.integration.helpers import until

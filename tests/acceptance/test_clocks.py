@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from chasqui_engine import Queue, RepeatableSpec, RepeatPattern, Worker, clock, first_fire_ms, plan_fires
-from chasqui_engine._redis.keys import QueueKeys
+from chasqui_engine._redis.commands.keys import QueueKeys
 from tests.integration.helpers import server_ms, until, working
 
 if TYPE_CHECKING:

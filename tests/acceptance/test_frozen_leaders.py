@@ -7,7 +7,7 @@ import signal
 from typing import TYPE_CHECKING
 
 from chasqui_engine import Queue, RepeatPattern
-from chasqui_engine._redis.keys import QueueKeys
+from chasqui_engine._redis.commands.keys import QueueKeys
 from tests.acceptance.harness import Fleet, Ledger
 from tests.integration.helpers import until
 

@@ -10,7 +10,7 @@ import pytest
 import redis.asyncio
 
 from chasqui_engine import Job, Queue, RedisError, Worker
-from chasqui_engine._redis.keys import QueueKeys
+from chasqui_engine._redis.commands.keys import QueueKeys
 from tests.acceptance.harness import EMPTY, left_over
 from tests.acceptance.outages import ALWAYS, Recorder, add_accepted, outage
 from tests.integration.helpers import until

@@ -24,7 +24,7 @@ from chasqui_engine import (
     Scheduler,
     SchedulerConfig,
 )
-from chasqui_engine._redis.keys import QueueKeys
+from chasqui_engine._redis.commands.keys import QueueKeys
 from tests.integration.helpers import running, server_ms, until, waiting_jobs
 from tests.wire.theirs import PeerProcess, Theirs
 

@@ -19,30 +19,32 @@ PROVIDER = "chasqui_provider"
 LAYERS: tuple[tuple[str, ...], ...] = (
     # 0: values, pure
     (
-        *("errors", "clock", "ids", "job", "config", "backoff", "repeat", "cron", "names", "sink", "times"),
-        *("identity", "posix"),
+        *(
+            "errors",
+            "clock",
+            "ids",
+            "job",
+            "config",
+            "backoff",
+            "validation",
+            "durations",
+            "identity",
+            "posix",
+            "stream_ids",
+        ),
+        *("schedule", "schedule.cron", "schedule.spec", "schedule.plan", "metrics.events"),
     ),
-    # 1: the wire
-    ("codec", "glimpse", "payload_json", "_redis.*"),
+    # 1: bytes
+    ("codec", "payload_preview", "payload_json", "_redis.*"),
     # 2: services
-    ("leader", "supervise", "results", "connections", "events.*", "metrics.*"),
+    ("leader", "aio", "results", "connections", "events.*", "metrics.*"),
     # 3: roles
     (
-        "producer",
-        "enqueue",
-        "dead_letters",
-        "repeatables",
-        "snapshot",
-        "health",
-        "delayed",
-        "listing",
-        "looking",
-        "promoter",
-        "scheduler",
-        "consumer.*",
+        *("producer", "enqueue", "consumer.*", "promoter", "scheduler", "schedule.store"),
+        "admin.*",
     ),
     # 4: what people type, and the edges
-    ("", "queue", "options", "worker", "sync", "registry", "cli.*", "dashboard.*", "spark.*", "demo"),
+    ("", "queue", "coercion", "worker", "sync", "registry", "cli.*", "dashboard.*", "spark.*", "pipeline.*"),
 )
 
 # What only one place may know: the imported package → the modules that may import it.
@@ -50,8 +52,8 @@ OWNERS = {
     "airflow": (PROVIDER,),
     "redis": (f"{ENGINE}._redis",),
     "hiredis": (f"{ENGINE}._redis",),
-    "msgpack": (f"{ENGINE}.codec", f"{ENGINE}.glimpse"),
-    "pyspark": (f"{ENGINE}.spark", "pyspark_chasqui"),
+    "msgpack": (f"{ENGINE}.codec", f"{ENGINE}.payload_preview"),
+    "pyspark": (f"{ENGINE}.spark", f"{ENGINE}.pipeline", "pyspark_chasqui"),
 }
 
 
@@ -151,7 +153,7 @@ def test_the_provider_uses_public_names_only(source: Source) -> None:
         ("config", "if TYPE_CHECKING:\n    from chasqui_engine.metrics import Sink"),
         ("codec", "def f():\n    import chasqui_engine.producer"),
         ("producer", "from chasqui_engine import Queue"),
-        ("_redis.keys", "from .. import queue"),
+        ("_redis.scripts", "from .. import queue"),
         ("events.reader", "from chasqui_engine.nowhere import x"),
     ],
 )
@@ -162,15 +164,15 @@ def test_an_upward_import_is_seen(module: str, code: str) -> None:
 @pytest.mark.parametrize(
     ("module", "code"),
     [
-        ("producer", "from chasqui_engine._redis import keys"),
-        ("producer", "from chasqui_engine.snapshot import x"),
+        ("producer", "from chasqui_engine._redis.commands import keys"),
+        ("producer", "from chasqui_engine.admin.snapshot import x"),
         ("consumer.reader", "from .worker import x"),
-        ("demo", "from chasqui_engine import Queue"),
+        ("cli.app", "from chasqui_engine import Queue"),
         ("job", "import dataclasses"),
     ],
 )
 def test_a_downward_or_level_import_is_fine(module: str, code: str) -> None:
-    assert not list(upward_imports(Source(f"{ENGINE}.{module}", False, code), {f"{ENGINE}._redis.keys"}))
+    assert not list(upward_imports(Source(f"{ENGINE}.{module}", False, code), {f"{ENGINE}._redis.commands.keys"}))
 
 
 @pytest.mark.parametrize(
@@ -178,7 +180,7 @@ def test_a_downward_or_level_import_is_fine(module: str, code: str) -> None:
     [
         ("chasqui_engine.queue", "import airflow"),
         ("chasqui_engine.producer", "from redis.asyncio import Redis"),
-        ("chasqui_engine.snapshot", "import hiredis"),
+        ("chasqui_engine.admin.snapshot", "import hiredis"),
         ("chasqui_engine.job", "import msgpack"),
         ("chasqui_provider.hooks.chasqui", "import redis"),
         ("chasqui_engine.cli.main", "from pyspark.sql import SparkSession"),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from chasqui_engine.cli.bulk_sources import _packable
+from chasqui_engine.cli.bulk.sources import _packable
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import msgpack
 import pytest
 
-from chasqui_engine.cli import words
+from chasqui_engine.cli import params
+from chasqui_engine.durations import iso
 from chasqui_engine.payload_json import json_text
-from chasqui_engine.times import iso
 from tests.cli.processes import COMMAND, ROOT, environment
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def test_what_nobody_foresaw_is_a_line(cli: Callable[..., Any], monkeypatch: pyt
     def broken(_text: str) -> int:
         raise ZeroDivisionError("by nothing")
 
-    monkeypatch.setattr("chasqui_engine.cli.add_command.duration_ms", broken)
+    monkeypatch.setattr("chasqui_engine.cli.commands.add.parse_duration_ms", broken)
     said = cli("add", "n", "1", "--delay", "1s")
     assert said.code == 1
     assert said.err == "error: [CMQ-000] ZeroDivisionError: by nothing. Next: --debug shows the traceback\n"
@@ -179,7 +179,7 @@ def test_a_dead_job_has_no_result_to_wait_for(cli: Callable[..., Any], queue: Sy
 
 def test_times_that_no_calendar_has() -> None:
     assert iso(2**52) == f"{2**52} ms"
-    assert words.moment("2027-01-01T00:00:00+02:00").isoformat() == "2026-12-31T22:00:00+00:00"
+    assert params.parse_time("2027-01-01T00:00:00+02:00").isoformat() == "2026-12-31T22:00:00+00:00"
 
 
 def test_every_code_that_the_command_says_is_on_the_page() -> None:

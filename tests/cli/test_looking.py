@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import redis
 
-from chasqui_engine.cli.findings import FAIL, NOTE, OK, WARN, of_server
+from chasqui_engine.cli.doctor_checks import FAIL, NOTE, OK, WARN, of_server
 from tests.integration.connections.sentinels import wait_until
 from tests.servers import KINDS, REDIS_6, REDIS_7, REDIS_8, VALKEY, ServerProcess
 
@@ -226,10 +226,10 @@ def test_a_doctor_finds_streams_that_take_no_more_and_clocks_that_were_set_back(
 
 
 def test_a_clock_that_is_wrong() -> None:
-    from chasqui_engine._redis.capabilities import Capabilities
-    from chasqui_engine._redis.server_facts import ServerFacts
+    from chasqui_engine._redis.client.capabilities import Capabilities
+    from chasqui_engine._redis.client.server_info import ServerInfo
 
-    facts = ServerFacts(info={}, settings={}, clock_ms=1_000_000, user=None, forbidden=None)
+    facts = ServerInfo(info={}, settings={}, clock_ms=1_000_000, user=None, forbidden=None)
     capabilities = Capabilities("redis", "7.0.0", "noeviction", False, True, False, "")
 
     def level(local_ms: int) -> str:

@@ -8,8 +8,8 @@ import pytest
 
 from chasqui_engine import RepeatPattern
 from chasqui_engine.codec import encode_spec
-from chasqui_engine.repeat import RepeatableSpec
-from chasqui_engine.times import FURTHEST_MS
+from chasqui_engine.durations import FURTHEST_MS
+from chasqui_engine.schedule.spec import RepeatableSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable

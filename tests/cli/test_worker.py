@@ -240,9 +240,9 @@ def test_a_handler_that_is_not_there(valkey_url: str, folder: Path, target: str,
 def test_a_worker_starts_without_what_it_does_not_need(valkey_url: str, folder: Path) -> None:
     """Rich alone would take a tenth of a second, pydantic half a second."""
     code = (
-        "import sys, chasqui_engine.cli.app as app, chasqui_engine.cli.worker_run, typer.main;"
+        "import sys, chasqui_engine.cli.app as app, chasqui_engine.cli.worker.run, typer.main;"
         "typer.main.get_command(app.build('worker'));"
-        "dear = ('rich', 'pydantic', 'pyarrow', 'chasqui_engine.cli.bulk_command');"
+        "dear = ('rich', 'pydantic', 'pyarrow', 'chasqui_engine.cli.commands.bulk');"
         "print([name for name in dear if name in sys.modules])"
     )
     done = subprocess.run(

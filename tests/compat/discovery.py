@@ -75,7 +75,7 @@ def check_form() -> None:
     """The connection's form, as the page of Airflow gets it, is the one that is described."""
     from airflow.api_fastapi.core_api.services.ui.connections import HookMetaService
 
-    from chasqui_provider.form import BEHAVIOUR, FIELDS
+    from chasqui_provider.connection.form import BEHAVIOUR, FIELDS
 
     (form,) = (form for form in HookMetaService.hook_meta_data() if form.connection_type == "chasqui")
     assert form.standard_fields is not None

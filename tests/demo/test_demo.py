@@ -67,7 +67,7 @@ def test_a_part_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_real_parts_are_programs_of_the_packages(tmp_path: Path) -> None:
     modules = [one.command[4] for one in demo.parts("embedded:///x", tmp_path)]
-    assert modules == ["chasqui_engine.demo", "chasqui_provider.demo", "chasqui_engine.spark.demo"]
+    assert modules == ["demo.engine", "demo.airflow", "demo.spark"]
 
 
 @pytest.mark.parametrize("module", ["no_such_module", "pytest"])

@@ -92,7 +92,7 @@ def _command_line() -> Any:
 
 def _flags(command: Any) -> Iterable[str]:
     if command.context_settings.get("ignore_unknown_options"):
-        from chasqui_engine.spark.pipeline.__main__ import _parser
+        from chasqui_engine.pipeline.__main__ import _parser
 
         return list(_parser()._option_string_actions)  # handed on, all of them
     return [flag for one in command.params for flag in (*one.opts, *one.secondary_opts)] + ["--help", "-h"]

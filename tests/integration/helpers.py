@@ -7,7 +7,7 @@ import inspect
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from chasqui_engine._redis.keys import QueueKeys
+from chasqui_engine._redis.commands.keys import QueueKeys
 from chasqui_engine.clock import monotonic
 from chasqui_engine.codec import decode_delayed, decode_job
 

@@ -19,8 +19,8 @@ from chasqui_engine import (
     Queue,
     UnrecoverableError,
     Worker,
-    dead_letters,
 )
+from chasqui_engine.admin import dead_letters
 from tests.integration.helpers import keys_of, until, waiting_jobs, working
 
 if TYPE_CHECKING:

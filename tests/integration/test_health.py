@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from chasqui_engine import health as health_of_queues
-from chasqui_engine._redis.keys import QueueKeys
+from chasqui_engine._redis.commands.keys import QueueKeys
+from chasqui_engine.admin import health as health_of_queues
 
 if TYPE_CHECKING:
     import pytest

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from chasqui_engine import ConfigError, Job, Producer, Worker
-from chasqui_engine.looking import Looker
+from chasqui_engine.admin.monitor import QueueMonitor
 from tests.integration.helpers import until, working
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ async def test_a_negative_limit_is_named(producer: Producer) -> None:
 
 async def test_a_looker_finds_every_queue(producer: Producer, redis_url: str, queue_name: str) -> None:
     await producer.add(1)
-    looker = await Looker.connect(redis_url)
+    looker = await QueueMonitor.connect(redis_url)
     assert queue_name in await looker.names()
     [seen] = await looker.look([queue_name], events=0)
     assert (seen.counts.waiting, seen.throughput.completed_per_s) == (1, 0)

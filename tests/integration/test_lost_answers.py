@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from chasqui_engine import Producer, ProducerConfig, RedisError, RepeatableSpec, RepeatPattern
-from chasqui_engine._redis.keys import QueueKeys
+from chasqui_engine._redis.commands.keys import QueueKeys
 from tests.integration.connections.proxy import Proxy
 from tests.integration.helpers import delayed_jobs, until, waiting_jobs
 

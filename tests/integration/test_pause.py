@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from chasqui_engine import Consumer, ConsumerConfig, Queue, SyncQueue
-from chasqui_engine._redis.keys import QueueKeys
+from chasqui_engine._redis.commands.keys import QueueKeys
 from chasqui_engine.clock import monotonic
 from tests.integration.helpers import running, stream_is_empty, until
 

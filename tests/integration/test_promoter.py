@@ -19,7 +19,7 @@ from chasqui_engine import (
     Queue,
     Worker,
 )
-from chasqui_engine._redis import adding
+from chasqui_engine._redis.commands import delayed
 from chasqui_engine.codec import encode_delayed, encode_envelope
 from tests.integration.helpers import delayed_jobs, events_of, keys_of, running, server_ms, until, waiting_jobs, working
 
@@ -193,9 +193,9 @@ async def test_a_round_ends_with_so_many_bytes(producer: Producer, raw: Redis) -
     await producer.add_in_bulk(0.002, range(300))
     await asyncio.sleep(0.01)
     link, keys = producer._link, producer._keys
-    first = await adding.due(link, keys, 256)
+    first = await delayed.due(link, keys, 256)
     assert (len(first.job_ids), first.more) == (4, True)
-    assert await adding.promote(link, keys, first.job_ids, events_max=100) == 4
+    assert await delayed.promote(link, keys, first.job_ids, events_max=100) == 4
     assert await raw.xlen(producer.stream_key) == 4
 
 
@@ -203,16 +203,16 @@ async def test_what_came_before_those_that_were_due_waits_for_the_next_round(pro
     ids = await producer.add_in_bulk(0.001, range(3))
     await asyncio.sleep(0.01)
     link, keys = producer._link, producer._keys
-    announced = await adding.due(link, keys, 256)
+    announced = await delayed.due(link, keys, 256)
     assert announced.job_ids == [job_id.encode() for job_id in ids]
     early = encode_delayed("", encode_envelope("early", b"\xc0", 1))
     await raw.zadd(keys.delayed, {early: 1})
-    assert await adding.promote(link, keys, announced.job_ids, events_max=100) == 0
-    again = await adding.due(link, keys, 256)
+    assert await delayed.promote(link, keys, announced.job_ids, events_max=100) == 0
+    again = await delayed.due(link, keys, 256)
     assert again.job_ids == [b"early", *announced.job_ids]
-    assert await adding.promote(link, keys, again.job_ids, events_max=100) == 4
+    assert await delayed.promote(link, keys, again.job_ids, events_max=100) == 4
     # Sent a second time, as after an answer that was lost, it finds nothing to move.
-    assert await adding.promote(link, keys, again.job_ids, events_max=100) == 0
+    assert await delayed.promote(link, keys, again.job_ids, events_max=100) == 0
 
 
 async def test_names_and_ids_that_nobody_can_add_are_not_told(

@@ -16,7 +16,7 @@ from chasqui_engine import (
     RepeatableSpec,
     RepeatPattern,
 )
-from chasqui_engine._redis import specs
+from chasqui_engine._redis.commands import repeatables
 from chasqui_engine.codec import decode_spec
 from tests.integration.helpers import keys_of, server_ms
 
@@ -86,21 +86,21 @@ async def test_a_fire_between_looking_and_storing_is_not_made_again(
     repeat, now_ms = f"{{chasqui:{queue_name}}}:repeat", await server_ms(raw)
     key = await producer.upsert_repeatable(RepeatableSpec("a", HOURLY, 1))
     await raw.zadd(repeat, {key: now_ms - 5_000})
-    look = specs.standing
+    look = repeatables.read_next_fire
 
-    async def look_and_fire(*args: Any) -> specs.Standing:
+    async def look_and_fire(*args: Any) -> repeatables.StoredFire:
         found = await look(*args)
         await raw.zadd(repeat, {key: now_ms + 3_000})
         return found
 
-    monkeypatch.setattr(specs, "standing", look_and_fire)
+    monkeypatch.setattr(repeatables, "read_next_fire", look_and_fire)
     await producer.upsert_repeatable(RepeatableSpec("a", HOURLY, 2))
     [meta] = await producer.list_repeatable()
     assert meta.next_fire_ms == now_ms + 3_000
 
 
 async def test_large_specs_are_listed_page_by_page(producer: Producer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(specs, "_PAGE_BYTES", 2000)
+    monkeypatch.setattr(repeatables, "_PAGE_BYTES", 2000)
     for n in range(7):
         await producer.upsert_repeatable(RepeatableSpec("j", HOURLY, "x" * (900 if n % 2 else 3000), key=f"k{n}"))
     assert sorted(meta.key for meta in await producer.list_repeatable()) == [f"k{n}" for n in range(7)]

@@ -18,7 +18,7 @@ from chasqui_engine import (
     SchedulerConfig,
     Worker,
 )
-from chasqui_engine._redis.keys import QueueKeys
+from chasqui_engine._redis.commands.keys import QueueKeys
 from chasqui_engine.codec import encode_spec
 from tests.integration.helpers import running, server_ms, until, waiting_jobs, working
 

@@ -10,7 +10,7 @@ import msgpack
 import pytest
 
 from chasqui_engine import Producer, RepeatableSpec, RepeatPattern, Scheduler, SchedulerConfig
-from chasqui_engine._redis.keys import QueueKeys
+from chasqui_engine._redis.commands.keys import QueueKeys
 from chasqui_engine.codec import encode_spec
 from tests.integration.helpers import running, server_ms, until, waiting_jobs
 

@@ -20,10 +20,11 @@ from chasqui_engine import (
     RetryConfig,
     UnrecoverableError,
 )
-from chasqui_engine._redis import inspecting
-from chasqui_engine._redis.connector import A_MOMENT_S, Connector
-from chasqui_engine._redis.keys import QueueKeys
-from chasqui_engine.snapshot import JobInfo, JobState, QueueCounts, find_job
+from chasqui_engine._redis.client.connector import A_MOMENT_S, Connector
+from chasqui_engine._redis.commands import stats
+from chasqui_engine._redis.commands.keys import QueueKeys
+from chasqui_engine.admin.job_lookup import JobInfo, JobState, find_job
+from chasqui_engine.admin.snapshot import QueueCounts
 from tests.integration.helpers import events_of, running, server_ms, stream_is_empty, until
 
 if TYPE_CHECKING:
@@ -324,7 +325,7 @@ async def test_the_queues_of_a_server(producer: Producer, redis_url: str, raw: R
     await producer.add_in(60, 1)
     connector = Connector(redis_url, "whatever", "test")
     try:
-        names = await inspecting.queue_names(await connector.link(A_MOMENT_S).connect())
+        names = await stats.list_queue_names(await connector.link(A_MOMENT_S).connect())
     finally:
         await connector.close()
     assert queue_name in names

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from redis.asyncio import Redis
 
-from chasqui_engine._redis.keys import QueueKeys
+from chasqui_engine._redis.commands.keys import QueueKeys
 from tests.servers import REDIS_6, REDIS_7, REDIS_8, ServerProcess
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from chasqui_engine import ChasquiError, ConsumerConfig, DecodeError, Job, Producer, ProducerConfig, QueueEvents
-from chasqui_engine._redis.keys import QueueKeys
+from chasqui_engine._redis.commands.keys import QueueKeys
 from chasqui_engine.consumer.verdict import MAX_DETAIL_CHARS, MAX_ERROR_CHARS
 from tests.integration.consumer.kit import consuming
 from tests.integration.helpers import server_ms, until

@@ -20,8 +20,8 @@ from chasqui_engine import (
     ResultUnavailableError,
     SchedulerConfig,
 )
+from chasqui_engine.admin.monitor import QueueMonitor
 from chasqui_engine.clock import now_ms
-from chasqui_engine.looking import Looker
 from tests.integration.consumer.kit import consuming
 from tests.integration.helpers import until
 from tests.security.acl import KEYS, QUEUE, Fails, file_of, refusals, url_for
@@ -179,7 +179,7 @@ async def look(url: str, admin: Redis) -> None:
         await producer.get_result("r")
     async with QueueEvents(QUEUE, redis_url=url, last_event_id="0", block_ms=100) as events:
         await anext(aiter(events))
-    looker = await Looker.connect(url)
+    looker = await QueueMonitor.connect(url)
     try:
         assert QUEUE in await looker.names()
     finally:

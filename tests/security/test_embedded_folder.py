@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from chasqui_engine._redis import embedded
-from chasqui_engine._redis.embedded_folder import prepare_folder, real_folder
+from chasqui_engine._redis.embedded import server
+from chasqui_engine._redis.embedded.folder import prepare_folder, real_folder
 from chasqui_engine.errors import ConfigError, RedisError
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def test_a_folder_of_somebody_else_is_refused(tmp_path: Path, monkeypatch: pytes
     folder.mkdir(mode=0o700)
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     with pytest.raises(ConfigError, match="belongs to another user"):
-        embedded.acquire_blocking(folder)
+        server.acquire_blocking(folder)
     assert list(folder.iterdir()) == []
 
 
@@ -33,7 +33,7 @@ def test_no_link_is_written_through(tmp_path: Path, name: str) -> None:
     folder.mkdir(mode=0o700)
     (folder / name).symlink_to(precious)
     with pytest.raises((ConfigError, RedisError, OSError)):
-        embedded.acquire_blocking(folder)
+        server.acquire_blocking(folder)
     assert precious.read_text() == "as it was"
 
 
@@ -42,9 +42,9 @@ def test_a_log_that_leads_elsewhere_is_put_aside(tmp_path: Path) -> None:
     precious.write_text("as it was")
     folder = tmp_path / "q"
     folder.mkdir(mode=0o700)
-    log = embedded._LOG
+    log = server._LOG
     (folder / log).symlink_to(precious)
-    embedded.acquire_blocking(folder).release()
+    server.acquire_blocking(folder).release()
     assert precious.read_text() == "as it was"
     assert not (folder / log).is_symlink()
 
@@ -68,5 +68,5 @@ def test_a_link_of_somebody_else_is_refused(tmp_path: Path) -> None:
         pytest.skip("only root can give a link to another user")
     os.chown(link, 65534, 65534, follow_symlinks=False)
     with pytest.raises(ConfigError, match="link that another user made"):
-        embedded.acquire_blocking(str(link))
+        server.acquire_blocking(str(link))
     assert list(folder.iterdir()) == []

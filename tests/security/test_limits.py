@@ -17,7 +17,7 @@ from chasqui_engine import (
     RepeatableSpec,
     RepeatPattern,
 )
-from chasqui_engine._redis.keys import QueueKeys
+from chasqui_engine._redis.commands.keys import QueueKeys
 from chasqui_engine.consumer.verdict import MAX_DETAIL_CHARS, MAX_ERROR_CHARS
 from chasqui_engine.metrics import PrometheusSink
 from tests.integration.consumer.kit import consuming

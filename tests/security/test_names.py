@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from chasqui_engine import ConfigError, Queue, RepeatPattern, Worker
-from chasqui_engine._redis.keys import QueueKeys
+from chasqui_engine._redis.commands.keys import QueueKeys
 from tests.integration.consumer.kit import consuming
 from tests.integration.helpers import keys_of, until, working
 

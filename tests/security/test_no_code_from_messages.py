@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 ALLOWED = {
     # Talks to children that it started itself, over pipes that nobody else holds.
-    "chasqui_engine/consumer/processes.py": {"pickle"},
+    "chasqui_engine/consumer/execution/processes.py": {"pickle"},
     # Runs the examples that are shipped with it.
-    "chasqui_provider/demo.py": {"run_path"},
+    "demo/airflow.py": {"run_path"},
     # Imports its own modules, by a table of its own.
     "chasqui_engine/__init__.py": {"import_module"},
     # Imports its own commands, and what whoever types the command names.

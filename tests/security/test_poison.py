@@ -10,7 +10,7 @@ import msgpack
 import pytest
 
 from chasqui_engine import MissedFiresPolicy, RepeatableSpec, RepeatPattern
-from chasqui_engine._redis.keys import QueueKeys
+from chasqui_engine._redis.commands.keys import QueueKeys
 from chasqui_engine.codec import encode_spec
 from tests.integration.consumer.kit import consuming
 from tests.integration.helpers import until

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 import redis
 
-from chasqui_engine.cli.hiding import is_secret, split_off
+from chasqui_engine.cli.argv_secrets import is_secret, split_secrets
 from tests.cli.processes import ROOT, wait_for
 from tests.servers import ServerProcess
 
@@ -61,12 +61,12 @@ def test_a_password_on_the_command_line_is_not_in_the_list_of_processes(url: str
 
 
 def test_only_secrets_are_taken_from_the_words() -> None:
-    assert split_off(["add", "n", "--url", "u", "--json"]) == ({URL: "u"}, ["add", "n", "--json"])
-    assert split_off(["--redis-url=a", "add", "--url=b"]) == ({URL: "b"}, ["add"])
-    assert split_off(["add", "--", "--url", "u"]) == ({}, ["add", "--", "--url", "u"])
-    assert split_off(["add", "--url"]) == ({}, ["add", "--url"])
+    assert split_secrets(["add", "n", "--url", "u", "--json"]) == ({URL: "u"}, ["add", "n", "--json"])
+    assert split_secrets(["--redis-url=a", "add", "--url=b"]) == ({URL: "b"}, ["add"])
+    assert split_secrets(["add", "--", "--url", "u"]) == ({}, ["add", "--", "--url", "u"])
+    assert split_secrets(["add", "--url"]) == ({}, ["add", "--url"])
     both = ["dashboard", "--token=t", "--url", "u", "--port", "0"]
-    assert split_off(both) == ({TOKEN: "t", URL: "u"}, ["dashboard", "--port", "0"])
+    assert split_secrets(both) == ({TOKEN: "t", URL: "u"}, ["dashboard", "--port", "0"])
     assert is_secret(TOKEN, "t")
 
 
@@ -100,7 +100,7 @@ def test_where_a_password_may_be(url: str, may: bool) -> None:
 
 @pytest.mark.parametrize("option", ["--ur", "--redis-u"])
 def test_the_pipeline_takes_no_short_form_of_a_secret(option: str, capsys: pytest.CaptureFixture[str]) -> None:
-    from chasqui_engine.spark.pipeline.__main__ import main
+    from chasqui_engine.pipeline.__main__ import main
 
     with pytest.raises(SystemExit):
         main(["-q", "q", f"{option}=redis://:{SECRET}@127.0.0.1:1"])
@@ -114,7 +114,7 @@ def test_the_pipeline_as_a_module_hides_its_password(tmp_path: Path) -> None:
         f"import pathlib, sys\npathlib.Path({str(seen)!r}).open('a').write(repr(sys.orig_argv) + chr(10))\n"
     )
     url = f"redis://:{SECRET}@127.0.0.1:1"
-    command = [sys.executable, "-m", "chasqui_engine.spark.pipeline", "-q", "q", "--url", url, "--out", str(tmp_path)]
+    command = [sys.executable, "-m", "chasqui_engine.pipeline", "-q", "q", "--url", url, "--out", str(tmp_path)]
     environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
     subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, timeout=120, check=False)
     first, second, *_ = seen.read_text().splitlines()
@@ -125,7 +125,7 @@ def test_the_pipeline_as_a_module_hides_its_password(tmp_path: Path) -> None:
 def test_a_browser_is_opened_without_the_token_on_its_command_line() -> None:
     from urllib.parse import unquote, urlsplit
 
-    from chasqui_engine.cli.dashboard_command import _way_in
+    from chasqui_engine.cli.commands.dashboard import _way_in
 
     address = _way_in(f"http://127.0.0.1:8787/?token={SECRET}")
     page = Path(unquote(urlsplit(address).path))

@@ -28,8 +28,8 @@ from chasqui_engine import (
     SyncQueue,
     Worker,
 )
-from chasqui_engine._redis.connector import Connector
-from chasqui_engine._redis.urls import split_url
+from chasqui_engine._redis.client.connector import Connector
+from chasqui_engine._redis.client.urls import split_url
 from tests.integration.helpers import until
 from tests.security.process_handler import plain
 from tests.servers import ServerProcess
@@ -82,7 +82,7 @@ async def server() -> AsyncIterator[ServerProcess]:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Failures are said after half a second."""
-    monkeypatch.setattr("chasqui_engine.producer.A_MOMENT_S", 0.5)
+    monkeypatch.setattr("chasqui_engine.admin.admin.A_MOMENT_S", 0.5)
     monkeypatch.setattr("chasqui_engine.consumer.consumer._START_PATIENCE_S", 0.5)
 
 

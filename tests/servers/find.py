@@ -9,7 +9,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from chasqui_engine._redis.embedded import find_server
+from chasqui_engine._redis.embedded.server import find_server
 from chasqui_engine.errors import ConfigError
 
 VALKEY = "valkey-9.1"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import redis.asyncio
 
 from chasqui_engine import Queue, RedisError
-from chasqui_engine._redis.keys import QueueKeys
+from chasqui_engine._redis.commands.keys import QueueKeys
 from tests.integration.helpers import until
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 import redis.asyncio
 
-from chasqui_engine._redis.keys import QueueKeys
+from chasqui_engine._redis.commands.keys import QueueKeys
 from chasqui_engine.clock import monotonic
 from chasqui_engine.codec import decode_job
 from tests.acceptance.harness import EMPTY, Fleet, Ledger, left_over, tasks_file

@@ -10,7 +10,7 @@ import pytest
 from redis.asyncio import Redis
 
 from chasqui_engine import Consumer, ConsumerConfig, Job, Queue, RepeatPattern, SchedulerConfig
-from chasqui_engine._redis.keys import QueueKeys
+from chasqui_engine._redis.commands.keys import QueueKeys
 from chasqui_engine.clock import monotonic
 from tests.integration.helpers import until
 from tests.servers import ServerProcess

@@ -7,8 +7,8 @@ import logging
 import pytest
 
 from chasqui_engine import RedisError
-from chasqui_engine._redis.capabilities import PROBE, Capabilities
-from chasqui_engine._redis.replies import ReplyError
+from chasqui_engine._redis.client.capabilities import PROBE, Capabilities
+from chasqui_engine._redis.client.replies import ReplyError
 
 YES = [b"name", -1]
 

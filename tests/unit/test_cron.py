@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chasqui_engine.cron import CronSchedule
 from chasqui_engine.errors import ConfigError
+from chasqui_engine.schedule.cron import CronSchedule
 
 NEW_YEAR = "2027-01-01T00:00:00+00:00"  # a Friday
 

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from croniter import CroniterBadDateError, croniter
 
-from chasqui_engine.cron import CronSchedule
+from chasqui_engine.schedule.cron import CronSchedule
 
 CASES = 500
 """Patterns for each zone."""

@@ -10,9 +10,9 @@ import pytest
 
 from chasqui_engine.codec import decode_job, encode_job
 from chasqui_engine.errors import DecodeError
-from chasqui_engine.glimpse import glimpse_job
 from chasqui_engine.job import Job
 from chasqui_engine.payload_json import preview
+from chasqui_engine.payload_preview import glimpse_job
 
 CHARS = 300
 MEGABYTE = b"\xdd" + (1_000_000).to_bytes(4, "big") + b"\x90" * 1_000_000

@@ -6,9 +6,10 @@ import asyncio
 import threading
 from typing import TYPE_CHECKING
 
-from chasqui_engine._redis.taking import Delivery
+from chasqui_engine._redis.commands.group import Delivery
 from chasqui_engine.clock import monotonic
-from chasqui_engine.consumer.held import SUSPECT, Buffer, Held
+from chasqui_engine.consumer.buffer import PrefetchBuffer
+from chasqui_engine.consumer.in_flight import POISON_SUSPECT, InFlight
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,16 +20,16 @@ def delivery(number: int, *, read_at: float = 0.0) -> Delivery:
 
 
 def suspect(number: int) -> Delivery:
-    return Delivery(b"%d-0" % number, b"", "", SUSPECT, 0.0)
+    return Delivery(b"%d-0" % number, b"", "", POISON_SUSPECT, 0.0)
 
 
-def make_buffer() -> Buffer:
-    return Buffer(asyncio.Event())
+def make_buffer() -> PrefetchBuffer:
+    return PrefetchBuffer(asyncio.Event())
 
 
 class TestHeld:
     def test_each_entry_is_taken_once(self) -> None:
-        held = Held(lease_s=1)
+        held = InFlight(lease_s=1)
         first = [delivery(1), delivery(2)]
         assert held.take(first) == first
         again = delivery(2)
@@ -38,7 +39,7 @@ class TestHeld:
         assert held.entry_ids() == [b"1-0", b"2-0", b"3-0"]
 
     def test_what_is_released_may_be_taken_again_from_a_later_read(self) -> None:
-        held = Held(lease_s=1)
+        held = InFlight(lease_s=1)
         held.about_to_read()
         (one,) = held.take([delivery(1)])
         held.release(one)
@@ -49,52 +50,52 @@ class TestHeld:
         assert len(held.take([delivery(1)])) == 1
 
     def test_a_lost_entry_is_marked(self) -> None:
-        held = Held(lease_s=1)
+        held = InFlight(lease_s=1)
         one, two = held.take([delivery(1), delivery(2)])
-        held.kept(monotonic(), [b"1-0", b"9-9"])
+        held.note_heartbeat(monotonic(), [b"1-0", b"9-9"])
         assert (one.lost, two.lost) == (True, False)
 
     def test_an_entry_is_certain_for_a_while_after_it_was_asked_for(self) -> None:
-        held = Held(lease_s=1)
+        held = InFlight(lease_s=1)
         now = monotonic()
         (one,) = held.take([delivery(1, read_at=now)])
-        assert held.certain(one, now + 0.9)
-        assert not held.certain(one, now + 1.1)
+        assert held.lease_is_fresh(one, now + 0.9)
+        assert not held.lease_is_fresh(one, now + 1.1)
 
     def test_a_heartbeat_prolongs_it(self) -> None:
-        held = Held(lease_s=1)
+        held = InFlight(lease_s=1)
         (one,) = held.take([delivery(1, read_at=monotonic())])
         later = monotonic() + 10
-        assert not held.certain(one, later)
-        held.kept(later, [])
-        assert held.certain(one, later + 0.9)
-        assert not held.certain(one, later + 1.1)
+        assert not held.lease_is_fresh(one, later)
+        held.note_heartbeat(later, [])
+        assert held.lease_is_fresh(one, later + 0.9)
+        assert not held.lease_is_fresh(one, later + 1.1)
 
     def test_a_heartbeat_from_before_says_nothing_of_what_came_after(self) -> None:
         """The entry was given out long ago, its reply lay in the socket, and the heartbeat could not cover it."""
-        held = Held(lease_s=1)
+        held = InFlight(lease_s=1)
         asked_for = monotonic() - 10
-        held.kept(monotonic(), [])
+        held.note_heartbeat(monotonic(), [])
         (one,) = held.take([delivery(1, read_at=asked_for)])
-        assert not held.certain(one, monotonic())
+        assert not held.lease_is_fresh(one, monotonic())
 
     def test_an_old_heartbeat_does_not_undo_a_newer_one(self) -> None:
-        held = Held(lease_s=1)
+        held = InFlight(lease_s=1)
         (one,) = held.take([delivery(1, read_at=monotonic())])
         later = monotonic() + 10
-        held.kept(later, [])
-        held.kept(later - 5, [])
-        assert held.certain(one, later + 0.5)
+        held.note_heartbeat(later, [])
+        held.note_heartbeat(later - 5, [])
+        assert held.lease_is_fresh(one, later + 0.5)
 
     def test_snapshots_from_another_thread(self) -> None:
-        held = Held(lease_s=1)
+        held = InFlight(lease_s=1)
         failures: list[BaseException] = []
         stop = threading.Event()
 
         def watch() -> None:
             while not stop.is_set():
                 try:
-                    held.kept(monotonic(), held.entry_ids()[:3])
+                    held.note_heartbeat(monotonic(), held.entry_ids()[:3])
                 except BaseException as error:
                     failures.append(error)
                     return
@@ -212,23 +213,23 @@ class TestBuffer:
 
     async def test_of_those_that_may_silence_a_worker_one_is_out_at_a_time(self) -> None:
         buffer, bombs, plain = make_buffer(), [suspect(1), suspect(2)], [delivery(3), delivery(4)]
-        buffer.put_suspects(bombs)
+        buffer.quarantine(bombs)
         buffer.put(plain)
         assert [buffer.take() for _ in range(4)] == [bombs[0], *plain, None]
-        buffer.suspect_done()
+        buffer.quarantine_done()
         assert [buffer.take(), buffer.take()] == [bombs[1], None]
-        buffer.suspect_done()
-        buffer.put_suspects([suspect(5)])
+        buffer.quarantine_done()
+        buffer.quarantine([suspect(5)])
         assert await buffer.wait()
 
     async def test_all_of_them_are_among_what_is_taken_out(self) -> None:
         buffer, bombs = make_buffer(), [suspect(1), suspect(2)]
-        buffer.put_suspects(bombs)
+        buffer.quarantine(bombs)
         assert buffer.empty() == bombs
-        buffer.put_suspects(bombs)
+        buffer.quarantine(bombs)
         assert buffer.take() is bombs[0]
         assert buffer.close() == [bombs[1]]
-        buffer.suspect_done()
+        buffer.quarantine_done()
         assert buffer.take() is None
 
 

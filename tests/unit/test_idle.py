@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from chasqui_engine._redis.taking import Pending
+from chasqui_engine._redis.commands.group import Pending
 from chasqui_engine.consumer.clock_steps import ClockSteps
-from chasqui_engine.consumer.idle import IdleEntries
+from chasqui_engine.consumer.silent_owners import IdleEntries
 
 LEAST_MS = 30_000
 HOUR_MS = 3_600_000

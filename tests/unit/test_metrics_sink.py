@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from chasqui_engine import metrics
-from chasqui_engine.sink import (
+from chasqui_engine.metrics.events import (
     DlqRouted,
     JobOutcome,
     JobOutcomeKind,

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chasqui_engine import ConfigError
-from chasqui_engine._redis.keys import QueueKeys
-from chasqui_engine.names import check_job_id, check_job_name, check_queue_name
+from chasqui_engine._redis.commands.keys import QueueKeys
+from chasqui_engine.validation import check_job_id, check_job_name, check_queue_name
 
 
 @pytest.mark.parametrize("name", ["default", "a", "emails:high", "発送", "with space", "x" * 200, "é" * 100])

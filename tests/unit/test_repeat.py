@@ -12,16 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chasqui_engine.errors import ConfigError
-from chasqui_engine.repeat import (
-    FirePlan,
-    MissedFiresPolicy,
-    RepeatableMeta,
-    RepeatableSpec,
-    RepeatPattern,
-    first_fire_ms,
-    plan_fires,
-    upserted_fire_ms,
-)
+from chasqui_engine.schedule.plan import FirePlan, first_fire_ms, plan_fires, upserted_fire_ms
+from chasqui_engine.schedule.spec import MissedFiresPolicy, RepeatableMeta, RepeatableSpec, RepeatPattern
 
 NOW = int(datetime(2027, 1, 1, tzinfo=UTC).timestamp() * 1000)
 SKIP, ONCE = MissedFiresPolicy.skip(), MissedFiresPolicy.fire_once()

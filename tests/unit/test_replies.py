@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from chasqui_engine._redis.replies import ReplyError, new_reader
+from chasqui_engine._redis.client.replies import ReplyError, new_reader
 
 IN_SCRIPT = "ERR Error running script (call to f_4df00084deccc3973186e57edb7fdce2a584aeda): @user_script:6: "
 

@@ -8,23 +8,21 @@ from importlib.resources import files
 
 import pytest
 
-from chasqui_engine._redis import scripts
+from chasqui_engine._redis.commands import scripts
 
-FOLDER = files("chasqui_engine._redis") / "lua"
-NAMES = sorted(path.name.removesuffix(".lua") for path in FOLDER.iterdir() if path.name.endswith(".lua"))
-PRELUDES = {
-    used
-    for name in NAMES
-    for first in [(FOLDER / f"{name}.lua").read_text().partition("\n")[0]]
-    if first.startswith("-- uses: ")
-    for used in first.removeprefix("-- uses: ").split()
-}
-SCRIPTS = [name for name in NAMES if name not in PRELUDES]
+FOLDER = files("chasqui_engine._redis.commands") / "lua"
+SCRIPTS = sorted(path.name.removesuffix(".lua") for path in FOLDER.iterdir() if path.name.endswith(".lua"))
+INCLUDES = {path.name.removesuffix(".lua") for path in (FOLDER / "includes").iterdir()}
 
 
 def test_there_are_scripts() -> None:
-    assert {"add", "ack", "retry", "promote"} <= set(SCRIPTS)
-    assert set(NAMES) >= PRELUDES
+    assert {"stream_add", "group_ack", "group_retry", "delayed_promote"} <= set(SCRIPTS)
+
+
+def test_every_include_is_used() -> None:
+    firsts = [(FOLDER / f"{name}.lua").read_text().partition("\n")[0] for name in SCRIPTS]
+    used = {name for first in firsts if first.startswith("-- includes: ") for name in first.split()[2:]}
+    assert used == INCLUDES
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
@@ -56,29 +54,29 @@ def test_a_hash_is_that_of_the_source(name: str) -> None:
 
 
 def test_a_script_for_a_full_server_has_a_flag_or_begins_with_a_write_that_asks_for_no_memory() -> None:
-    script, plain = scripts.load("ack", on_full_server="stream"), scripts.load("ack").source(False)
+    script, plain = scripts.load("group_ack", on_full_server="stream"), scripts.load("group_ack").source(False)
     assert script.source(True) == "#!lua flags=allow-oom\n" + plain
     assert script.source(False) == "redis.pcall('XDEL', KEYS[1], '0-0')\n" + plain
 
 
 def test_a_script_that_need_not_run_on_a_full_server_is_the_same_for_all() -> None:
-    script = scripts.load("add")
+    script = scripts.load("stream_add")
     assert script.source(True) == script.source(False)
     assert script.sha(True) == script.sha(False)
 
 
 def test_what_a_script_uses_is_put_before_it() -> None:
-    user = next(name for name in SCRIPTS if (FOLDER / f"{name}.lua").read_text().startswith("-- uses: "))
+    user = next(name for name in SCRIPTS if (FOLDER / f"{name}.lua").read_text().startswith("-- includes: "))
     own = (FOLDER / f"{user}.lua").read_text()
-    used = own.partition("\n")[0].removeprefix("-- uses: ").split()
+    used = own.partition("\n")[0].removeprefix("-- includes: ").split()
     source = scripts.load(user).source(False)
     assert source.endswith(own)
-    places = [source.index((FOLDER / f"{name}.lua").read_text()) for name in used]
+    places = [source.index((FOLDER / f"includes/{name}.lua").read_text()) for name in used]
     assert places == sorted(places)
 
 
 def test_a_script_is_read_once() -> None:
-    assert scripts.load("add") is scripts.load("add")
+    assert scripts.load("stream_add") is scripts.load("stream_add")
 
 
 def test_a_script_that_is_not_there() -> None:

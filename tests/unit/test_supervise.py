@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 
-from chasqui_engine.supervise import StopSignal
+from chasqui_engine.aio import StopSignal
 
 
 async def test_given_from_another_thread() -> None:

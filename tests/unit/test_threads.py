@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from chasqui_engine.clock import monotonic
-from chasqui_engine.consumer.threads import DaemonThreads
+from chasqui_engine.consumer.execution.threads import DaemonThreads
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ async def test_idle_threads_end_when_closed() -> None:
 def test_a_busy_thread_does_not_keep_the_process() -> None:
     code = (
         "import asyncio, time\n"
-        "from chasqui_engine.consumer.threads import DaemonThreads\n"
+        "from chasqui_engine.consumer.execution.threads import DaemonThreads\n"
         "async def main():\n"
         "    pool = DaemonThreads()\n"
         "    try:\n"

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chasqui_engine import ConfigError
-from chasqui_engine._redis.endpoints import endpoint_for
-from chasqui_engine._redis.urls import Place, apply_tls, resolve_url, split_url
+from chasqui_engine._redis.client.endpoints import endpoint_for
+from chasqui_engine._redis.client.urls import HostPort, apply_tls, resolve_url, split_url
 
 SECRET = "s3cr3t"
 
@@ -66,14 +66,14 @@ def test_tls_where_there_is_no_network_is_refused_and_not_ignored(url: str) -> N
 @pytest.mark.parametrize(
     ("url", "places"),
     [
-        ("redis+cluster://a:1,b:2", (Place("a", 1), Place("b", 2))),
-        ("redis+cluster://u:p@a,b:2", (Place("a", 6379), Place("b", 2))),
-        ("redis+cluster://[::1]:7000,[fe80::1]", (Place("::1", 7000), Place("fe80::1", 6379))),
-        ("redis://:6380", (Place("localhost", 6380),)),
-        ("redis://", (Place("localhost", 6379),)),
+        ("redis+cluster://a:1,b:2", (HostPort("a", 1), HostPort("b", 2))),
+        ("redis+cluster://u:p@a,b:2", (HostPort("a", 6379), HostPort("b", 2))),
+        ("redis+cluster://[::1]:7000,[fe80::1]", (HostPort("::1", 7000), HostPort("fe80::1", 6379))),
+        ("redis://:6380", (HostPort("localhost", 6380),)),
+        ("redis://", (HostPort("localhost", 6379),)),
     ],
 )
-def test_hosts(url: str, places: tuple[Place, ...]) -> None:
+def test_hosts(url: str, places: tuple[HostPort, ...]) -> None:
     assert split_url(url, 6379).places == places
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from chasqui_engine._redis.taking import Delivery
+from chasqui_engine._redis.commands.group import Delivery
 from chasqui_engine.backoff import BackoffSpec, RetryConfig
 from chasqui_engine.consumer.verdict import (
     MAX_DETAIL_CHARS,

@@ -13,7 +13,7 @@ from tests.wire.theirs import PeerProcess, Theirs
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from chasqui_engine._redis.keys import QueueKeys
+    from chasqui_engine._redis.commands.keys import QueueKeys
 
 
 @pytest.fixture(scope="session")
@@ -45,6 +45,6 @@ async def server(redis86_url: str) -> AsyncIterator[Redis]:
 
 @pytest.fixture
 def keys(queue_name: str) -> QueueKeys:
-    from chasqui_engine._redis.keys import QueueKeys
+    from chasqui_engine._redis.commands.keys import QueueKeys
 
     return QueueKeys(queue_name)

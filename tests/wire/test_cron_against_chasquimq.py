@@ -27,9 +27,10 @@ import pytest
 from redis.asyncio import Redis
 
 from chasqui_engine.codec import encode_spec
-from chasqui_engine.cron import CronSchedule
 from chasqui_engine.errors import ConfigError
-from chasqui_engine.repeat import MissedFiresPolicy, RepeatableSpec, RepeatPattern, plan_fires
+from chasqui_engine.schedule.cron import CronSchedule
+from chasqui_engine.schedule.plan import plan_fires
+from chasqui_engine.schedule.spec import MissedFiresPolicy, RepeatableSpec, RepeatPattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,7 +15,7 @@ from tests.wire.theirs import Theirs, until
 if TYPE_CHECKING:
     from redis.asyncio import Redis
 
-    from chasqui_engine._redis.keys import QueueKeys
+    from chasqui_engine._redis.commands.keys import QueueKeys
     from tests.wire.ours import Ours
 
 FAR_MS = int(time.time() + 86_400) * 1000

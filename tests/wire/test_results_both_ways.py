@@ -13,7 +13,7 @@ from tests.wire.theirs import until
 if TYPE_CHECKING:
     from redis.asyncio import Redis
 
-    from chasqui_engine._redis.keys import QueueKeys
+    from chasqui_engine._redis.commands.keys import QueueKeys
     from tests.wire.ours import Ours
     from tests.wire.theirs import Theirs
 

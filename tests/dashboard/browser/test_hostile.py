@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 from chasqui_engine import RepeatPattern, SyncQueue
 from chasqui_engine.codec import encode_job, encode_spec
 from chasqui_engine.job import Job
-from chasqui_engine.repeat import RepeatableSpec
+from chasqui_engine.schedule.spec import RepeatableSpec
 from tests.dashboard.browser.conftest import PATIENCE_MS
 from tests.dashboard.kit import AnyGuard, dead_fields, dead_key
 

@@ -87,10 +87,10 @@ async def test_all_that_match_but_none_that_died_later(
 async def test_all_of_very_many_go_part_by_part(
     open_api: Opener, raw: Redis, queue_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from chasqui_engine.dashboard import selecting
+    from chasqui_engine.dashboard.api import dead_letter_query
 
-    monkeypatch.setattr(selecting, "_PAGE", 5)
-    monkeypatch.setattr(selecting, "_MOST_LOOKED_AT", 20)
+    monkeypatch.setattr(dead_letter_query, "_PAGE", 5)
+    monkeypatch.setattr(dead_letter_query, "_MOST_LOOKED_AT", 20)
     async with raw.pipeline(transaction=False) as pipe:
         for n in range(57):
             pipe.xadd(dead_key(queue_name), dead_fields(n, job_id=str(n)))

@@ -9,7 +9,7 @@ import pytest
 from redis.asyncio import Redis
 
 from chasqui_engine.config import ProducerConfig
-from chasqui_engine.dashboard import selecting
+from chasqui_engine.dashboard.api import dead_letter_query
 from chasqui_engine.producer import Producer
 from tests.dashboard.kit import dead_fields, dead_key
 
@@ -37,7 +37,9 @@ async def test_a_page_of_dead_letters_ends_at_its_bytes(queue: Queue, redis_url:
         for page in (await producer.page_dlq(None), await producer.page_newest_dlq(None)):
             assert 8 <= sum(len(entry.payload) for entry in page) // MIB <= 9
         assert len(await producer.peek_dlq(LETTERS)) == LETTERS
-        found = await selecting.find(producer, selecting.Selected(filter=selecting.Wanted(), until="9999999999999-0"))
+        found = await dead_letter_query.find(
+            producer, dead_letter_query.Selected(filter=dead_letter_query.Wanted(), until="9999999999999-0")
+        )
         assert 16 <= sum(len(entry.payload) for entry in found.entries) // MIB <= 25
         assert found.next == found.entries[-1].dlq_id
 

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from chasqui_engine import Queue
-from chasqui_engine.dashboard.watching import Watches
+from chasqui_engine.dashboard.live.feeds import Feeds
 from tests.dashboard.kit import PATIENCE_S, AnyGuard, Served, app_for
 
 if TYPE_CHECKING:
@@ -80,12 +80,12 @@ async def test_whoever_leaves_makes_room(served: Served, queue_name: str) -> Non
 
 
 async def test_a_look_is_shared_and_ends_when_nobody_watches(monkeypatch: pytest.MonkeyPatch) -> None:
-    from chasqui_engine.dashboard import watching
+    from chasqui_engine.dashboard.live import feeds
 
-    monkeypatch.setattr(watching, "_LINGER_S", 0.05)
+    monkeypatch.setattr(feeds, "_LINGER_S", 0.05)
     looks = 0
 
-    def make() -> watching.Look:
+    def make() -> feeds.Poll:
         async def look() -> int:
             nonlocal looks
             looks += 1
@@ -93,7 +93,7 @@ async def test_a_look_is_shared_and_ends_when_nobody_watches(monkeypatch: pytest
 
         return look
 
-    watches = Watches(0.01, 10)
+    watches = Feeds(0.01, 10)
 
     async def follow() -> list[int]:
         seen = []
@@ -124,7 +124,7 @@ async def test_a_look_that_fails_is_told_and_the_next_one_may_do_better() -> Non
             raise answer
         return answer
 
-    watches = Watches(0.01, 10)
+    watches = Feeds(0.01, 10)
     seen: list[Any] = []
     async with asyncio.timeout(PATIENCE_S):
         async for one in watches.of("key", lambda: look).follow(PATIENCE_S, PATIENCE_S):

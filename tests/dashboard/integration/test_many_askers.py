@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import httpx
 
-from chasqui_engine.dashboard import patience
+from chasqui_engine.dashboard import silent_connections
 from tests.cli.processes import Process
 from tests.dashboard.kit import AnyGuard, app_for
 
@@ -52,15 +52,15 @@ def test_silent_connections_shut_the_page_for_nobody(valkey_url: str, tmp_path: 
             silent = held.enter_context(socket.create_connection(("127.0.0.1", port), timeout=10))
             silent.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n" if n % 2 else b"")
         assert httpx.get(told["link"], follow_redirects=False, timeout=10).status_code == 303
-        assert len(os.listdir(f"/proc/{dashboard.pid}/fd")) < patience._MOST_SILENT + 50
+        assert len(os.listdir(f"/proc/{dashboard.pid}/fd")) < silent_connections._MOST_SILENT + 50
 
 
 def test_a_request_that_is_never_finished_ends(valkey_url: str, tmp_path: Path) -> None:
     with Process(valkey_url, tmp_path, "dashboard", "--port", "0", "--json") as dashboard:
         port = httpx.URL(dashboard.next_json()["url"]).port
-        with socket.create_connection(("127.0.0.1", port), timeout=patience._HEADERS_S + 15) as silent:
+        with socket.create_connection(("127.0.0.1", port), timeout=silent_connections._HEADERS_S + 15) as silent:
             silent.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n")
             began = time.monotonic()
             with contextlib.suppress(ConnectionResetError):
                 assert silent.recv(100) == b""
-            assert time.monotonic() - began > patience._HEADERS_S - 1
+            assert time.monotonic() - began > silent_connections._HEADERS_S - 1

@@ -10,8 +10,8 @@ from redis.asyncio import Redis
 from chasqui_engine import RepeatPattern
 from chasqui_engine.clock import now_ms
 from chasqui_engine.codec import encode_spec
-from chasqui_engine.repeat import RepeatableSpec
-from chasqui_engine.times import FURTHEST_MS, iso
+from chasqui_engine.durations import FURTHEST_MS, iso
+from chasqui_engine.schedule.spec import RepeatableSpec
 from tests.dashboard.kit import dead_fields, dead_key
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from chasqui_engine.codec import decode_payload, encode_payload
-from chasqui_engine.dashboard.readable import BRIEF_CHARS, payload_text, plain_payload
+from chasqui_engine.dashboard.api.payload_view import BRIEF_CHARS, payload_text, plain_payload
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from chasqui_engine.dashboard.series import POINTS, SPAN_MS, STEP_MS, WINDOWS_MIN, Series
+from chasqui_engine.dashboard.live.series import POINTS, SPAN_MS, STEP_MS, WINDOWS_MIN, Series
 from chasqui_engine.events import QueueEvent
 
 NOW = 1_700_000_000_000 // 60_000 * 60_000

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import redis
 
 from chasqui_engine import Job, Queue, RedisError
-from chasqui_engine._redis.bulk_connection import BulkConnection
+from chasqui_engine._redis.blocking.connection import BulkConnection
 from tests.integration.connections.sentinels import wait_until
 from tests.integration.connections.support import Ledger, working
 from tests.integration.helpers import until

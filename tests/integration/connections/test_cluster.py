@@ -53,7 +53,7 @@ async def test_a_cluster_of_which_one_server_is_named_as_if_it_stood_alone(
     cluster: Cluster, queue_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The error says where the queue is."""
-    monkeypatch.setattr("chasqui_engine.producer.A_MOMENT_S", 0.3)
+    monkeypatch.setattr("chasqui_engine.admin.admin.A_MOMENT_S", 0.3)
     owner = cluster.owner(slot_of(queue_name))
     elsewhere = cluster.nodes[(owner + 1) % 3].port
     async with Queue(queue_name, redis_url=f"redis://127.0.0.1:{elsewhere}") as queue:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from chasqui_engine import RedisError, ShutdownError
-from chasqui_engine._redis import scripts
-from chasqui_engine._redis.connection import CommandError, Link
-from chasqui_engine._redis.endpoints import endpoint_for
-from chasqui_engine._redis.replies import ReplyError
-from chasqui_engine._redis.trouble import Trouble
+from chasqui_engine._redis.client.endpoints import endpoint_for
+from chasqui_engine._redis.client.link import CommandError, Link
+from chasqui_engine._redis.client.outage_log import OutageLog
+from chasqui_engine._redis.client.replies import ReplyError
+from chasqui_engine._redis.commands import scripts
 from chasqui_engine.clock import monotonic
 from tests.integration.connections.fake import OK, FakeServer, bulk
 from tests.integration.helpers import until
@@ -30,7 +30,7 @@ async def open_link() -> AsyncIterator[OpenLink]:
 
     def make(server: FakeServer, patience_s: float = 1.0) -> Link:
         endpoint = endpoint_for(server.url, "k")
-        links.append(Link(endpoint, client_name="test", patience_s=patience_s, trouble=Trouble(endpoint.address)))
+        links.append(Link(endpoint, client_name="test", patience_s=patience_s, trouble=OutageLog(endpoint.address)))
         return links[-1]
 
     yield make
@@ -237,7 +237,7 @@ async def test_closing_ends_those_who_wait(open_link: OpenLink) -> None:
 
 
 async def test_a_script_that_the_server_forgot_is_sent_as_text(open_link: OpenLink) -> None:
-    script = scripts.load("lease", on_full_server="lock")
+    script = scripts.load("lock_acquire", on_full_server="lock")
 
     def forget(command: list[bytes]) -> bytes:
         return b"-NOSCRIPT No matching script.\r\n" if command[0] == b"EVALSHA" else bulk(command[-1])
@@ -259,5 +259,5 @@ async def test_only_the_calls_that_did_not_run_are_run_again(open_link: OpenLink
     async with FakeServer(forget_some) as server:
         link = open_link(server)
         calls = [(["k"], [value]) for value in ("a", "b", "a", "c")]
-        assert await link.run_many(scripts.load("lease"), calls) == [b"a", b"b", b"a", b"c"]
+        assert await link.run_many(scripts.load("lock_acquire"), calls) == [b"a", b"b", b"a", b"c"]
         assert [command[-1] for command in server.commands if command[0] == b"EVAL"] == [b"b", b"c"]

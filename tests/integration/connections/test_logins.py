@@ -17,7 +17,7 @@ from tests.servers import ServerProcess
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from chasqui_engine._redis.endpoints import FetchCredentials
+    from chasqui_engine._redis.client.endpoints import FetchCredentials
 
 PASSWORD = "p@ss/w:rd?#%"
 

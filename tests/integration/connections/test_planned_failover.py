@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from chasqui_engine._redis.failover import FailoverNews
-from chasqui_engine._redis.urls import Place
+from chasqui_engine._redis.client.failover import FailoverNews
+from chasqui_engine._redis.client.urls import HostPort
 from tests.integration.connections.failovers import Load, fail_over
 from tests.integration.connections.sentinels import Watched
 from tests.servers import KINDS
 
-OLD, NEW = Place("10.0.0.1", 6379), Place("10.0.0.2", 6379)
+OLD, NEW = HostPort("10.0.0.1", 6379), HostPort("10.0.0.2", 6379)
 
 
 @pytest.mark.parametrize("kind", KINDS)

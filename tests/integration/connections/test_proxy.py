@@ -9,8 +9,8 @@ import pytest
 from redis.asyncio import Redis
 
 from chasqui_engine import AddOptions, Producer, ProducerConfig, Queue, RedisError
-from chasqui_engine._redis import scripts
-from chasqui_engine._redis.connection import Link
+from chasqui_engine._redis.client.link import Link
+from chasqui_engine._redis.commands import scripts
 from chasqui_engine.clock import monotonic
 from tests.integration.connections.proxy import Proxy
 from tests.integration.connections.support import working
@@ -30,7 +30,7 @@ async def proxy(valkey_url: str) -> AsyncIterator[Proxy]:
 async def behind(valkey_url: str) -> AsyncIterator[Redis]:
     """A client that goes to the server directly; the server knows the scripts, so that one command adds a job."""
     async with Redis.from_url(valkey_url) as client:
-        for name in ("add", "schedule"):
+        for name in ("stream_add", "delayed_schedule"):
             await client.script_load(scripts.load(name).source(True))
         yield client
 
@@ -38,8 +38,8 @@ async def behind(valkey_url: str) -> AsyncIterator[Redis]:
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """A reply that does not come within a second is given up."""
-    monkeypatch.setattr("chasqui_engine._redis.connection.REPLY_TIMEOUT_S", 1.0)
-    monkeypatch.setattr("chasqui_engine._redis.taking.LATE_S", 1.0)
+    monkeypatch.setattr("chasqui_engine._redis.client.link.REPLY_TIMEOUT_S", 1.0)
+    monkeypatch.setattr("chasqui_engine._redis.commands.group.LATE_S", 1.0)
     monkeypatch.setitem(Link.call.__kwdefaults__, "timeout_s", 1.0)  # type: ignore[arg-type]
 
 
@@ -155,7 +155,7 @@ async def test_connections_that_went_silent_are_replaced(proxy: Proxy, queue_nam
 async def test_a_network_that_is_silent_for_a_while(
     proxy: Proxy, queue_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("chasqui_engine.producer.A_MOMENT_S", 0.5)
+    monkeypatch.setattr("chasqui_engine.admin.admin.A_MOMENT_S", 0.5)
     url = f"{proxy.url}?socket_connect_timeout=0.3"
     async with (
         working(queue_name, url) as ledger,

@@ -189,7 +189,7 @@ async def test_nothing_that_goes_wrong_later_shows_the_password(
     caplog: pytest.LogCaptureFixture, queue_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A worker and a queue ride out a server that goes away; both say so, neither says too much."""
-    monkeypatch.setattr("chasqui_engine.producer.A_MOMENT_S", 0.5)
+    monkeypatch.setattr("chasqui_engine.admin.admin.A_MOMENT_S", 0.5)
     with ServerProcess(extra_args=("--requirepass", SECRET)) as server, caplog.at_level(logging.DEBUG):
         url = server.url.replace("redis://", f"redis://:{SECRET}@")
         ledger = Ledger()
@@ -212,7 +212,7 @@ async def test_nothing_that_goes_wrong_later_shows_the_password(
 
 async def test_a_server_that_hangs_up_on_every_command(monkeypatch: pytest.MonkeyPatch) -> None:
     """That it can be reached each time must not make the caller wait for ever."""
-    monkeypatch.setattr("chasqui_engine.producer.A_MOMENT_S", 0.5)
+    monkeypatch.setattr("chasqui_engine.admin.admin.A_MOMENT_S", 0.5)
 
     def refuse(command: list[bytes]) -> bytes:
         server.hang_up()

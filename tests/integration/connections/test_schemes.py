@@ -9,8 +9,8 @@ import pytest
 from redis.asyncio import Redis
 
 from chasqui_engine import Queue, QueueEvents, RedisError, SyncQueue, identity, version
-from chasqui_engine._redis.bulk_connection import BulkConnection
-from chasqui_engine._redis.keys import QueueKeys
+from chasqui_engine._redis.blocking.connection import BulkConnection
+from chasqui_engine._redis.commands.keys import QueueKeys
 from tests.integration.connections.support import check_round_trip, working
 from tests.integration.helpers import until
 from tests.servers import REDIS_7, ServerProcess

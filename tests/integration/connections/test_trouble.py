@@ -10,9 +10,9 @@ import pytest
 from redis.asyncio import Redis
 
 from chasqui_engine import Queue, RedisError
-from chasqui_engine._redis import wire
+from chasqui_engine._redis.client import protocol
+from chasqui_engine.aio import cancel_and_wait
 from chasqui_engine.clock import monotonic
-from chasqui_engine.supervise import cancel_and_wait
 from tests.integration.connections.proxy import Proxy
 from tests.integration.connections.support import working
 from tests.integration.helpers import stream_is_empty, until
@@ -58,7 +58,7 @@ async def test_a_server_that_takes_no_writes(server_kind: str, caplog: pytest.Lo
 async def test_a_link_that_goes_silent_is_said_to_be(
     valkey_url: str, queue_name: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("chasqui_engine._redis.taking.LATE_S", 0.5)
+    monkeypatch.setattr("chasqui_engine._redis.commands.group.LATE_S", 0.5)
     async with (
         Proxy(valkey_url) as proxy,
         Queue(queue_name, redis_url=valkey_url) as queue,
@@ -88,7 +88,7 @@ async def exchange(serve: Serve, packed: bytes, timeout_s: float) -> list[Any]:
     server = await asyncio.start_server(serve_and_close, "127.0.0.1", 0)
     async with server:
         _, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
-        talking = wire.Wire(writer)
+        talking = protocol.RedisProtocol(writer)
         try:
             return await talking.exchange(packed, 1, timeout_s)
         finally:
@@ -98,7 +98,7 @@ async def exchange(serve: Serve, packed: bytes, timeout_s: float) -> list[Any]:
 
 
 async def test_a_reply_that_trickles_in_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wire, "_SIGN_OF_LIFE_S", 0.5)
+    monkeypatch.setattr(protocol, "_SIGN_OF_LIFE_S", 0.5)
 
     async def slowly(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(100)
@@ -125,7 +125,7 @@ async def test_a_command_that_takes_long_to_leave_is_waited_for() -> None:
 
 
 async def test_a_reply_that_stops_halfway_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wire, "_SIGN_OF_LIFE_S", 0.2)
+    monkeypatch.setattr(protocol, "_SIGN_OF_LIFE_S", 0.2)
 
     async def half(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(100)
@@ -133,7 +133,7 @@ async def test_a_reply_that_stops_halfway_is_not_waited_for_for_ever(monkeypatch
         await asyncio.sleep(60)
 
     started = monotonic()
-    with pytest.raises(wire.SilentError):
+    with pytest.raises(protocol.SilentError):
         await exchange(half, b"PING\r\n", 0.2)
     assert monotonic() - started < 5
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 from redis.exceptions import ResponseError
 
 from chasqui_engine import Consumer, ConsumerConfig, Job, Producer, ProducerConfig, RetryConfig
-from chasqui_engine._redis.keys import QueueKeys
+from chasqui_engine._redis.commands.keys import QueueKeys
 from tests.integration.helpers import PATIENCE_S, until
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgpack
 from redis.exceptions import ResponseError
 
-from chasqui_engine._redis.keys import QueueKeys
+from chasqui_engine._redis.commands.keys import QueueKeys
 from tests.integration.consumer.kit import Gate, Recorder, add, consuming, pending, producing, steal
 from tests.integration.helpers import dead_letters_of, events_of, stream_is_empty, until
 

@@ -9,7 +9,7 @@ import msgpack
 import pytest
 
 from chasqui_engine import AddOptions, HandlerError, UnrecoverableError
-from chasqui_engine._redis.keys import QueueKeys
+from chasqui_engine._redis.commands.keys import QueueKeys
 from chasqui_engine.consumer.verdict import MAX_DETAIL_CHARS, MAX_ERROR_CHARS
 from tests.integration.consumer.kit import Recorder, add, consuming, pending, producing
 from tests.integration.helpers import dead_letters_of, events_of, stream_is_empty, until

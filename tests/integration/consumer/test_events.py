@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from chasqui_engine import AddOptions, UnrecoverableError
-from chasqui_engine._redis.keys import QueueKeys
+from chasqui_engine._redis.commands.keys import QueueKeys
 from tests.integration.consumer.kit import Gate, Recorder, add, consuming, producing
 from tests.integration.helpers import dead_letters_of, events_of, stream_is_empty, until
 

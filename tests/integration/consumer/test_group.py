@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from chasqui_engine import Consumer, ConsumerConfig
-from chasqui_engine._redis.keys import QueueKeys
+from chasqui_engine._redis.commands.keys import QueueKeys
 from tests.integration.consumer.kit import Gate, Recorder, add, consuming, pending
 from tests.integration.helpers import dead_letters_of, events_of, stream_is_empty, until
 from tests.servers import ServerProcess

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from chasqui_engine import Queue, RedisError, UnrecoverableError
-from chasqui_engine._redis.keys import QueueKeys
+from chasqui_engine._redis.commands.keys import QueueKeys
 from tests.integration.consumer.kit import Recorder, add, consuming
 from tests.integration.helpers import dead_letters_of, until
 

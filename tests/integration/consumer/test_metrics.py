@@ -17,7 +17,7 @@ from chasqui_engine import (
     RetryScheduled,
     UnrecoverableError,
 )
-from chasqui_engine._redis.keys import QueueKeys
+from chasqui_engine._redis.commands.keys import QueueKeys
 from tests.integration.consumer.kit import Gate, Recorder, add, consuming, pending, producing, steal
 from tests.integration.helpers import dead_letters_of, stream_is_empty, until
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from chasqui_engine._redis import taking
-from chasqui_engine._redis.connector import A_MOMENT_S, Connector
-from chasqui_engine._redis.keys import QueueKeys
-from chasqui_engine._redis.taking import Membership
+from chasqui_engine._redis.client.connector import A_MOMENT_S, Connector
+from chasqui_engine._redis.commands import group
+from chasqui_engine._redis.commands.group import GroupMember
+from chasqui_engine._redis.commands.keys import QueueKeys
 from tests.integration.consumer.kit import Gate, Recorder, add, consuming, pending
 from tests.integration.helpers import dead_letters_of, stream_is_empty, until
 
@@ -97,14 +97,14 @@ async def test_what_a_new_group_has_yet_to_give_out_is_nobodys_to_keep(
     ((_, ((entry_id, _),)),) = await raw.xreadgroup("default", "me", {stream: ">"})
     await raw.xgroup_destroy(stream, "default")
     connector = Connector(redis_url, queue_name, "test")
-    who, link = Membership(connector.keys, "default", "me"), connector.link(A_MOMENT_S)
+    who, link = GroupMember(connector.keys, "default", "me"), connector.link(A_MOMENT_S)
     try:
-        assert await taking.heartbeat(link, who, [entry_id]) == [entry_id], "without a group it is nobody's"
+        assert await group.heartbeat(link, who, [entry_id]) == [entry_id], "without a group it is nobody's"
         await raw.xgroup_create(stream, "default", "0")
-        assert await taking.heartbeat(link, who, [entry_id]) == [entry_id]
-        assert await taking.orphans(link, who) == []
+        assert await group.heartbeat(link, who, [entry_id]) == [entry_id]
+        assert await group.list_orphans(link, who) == []
         await raw.xreadgroup("default", "another", {stream: ">"})
-        assert await taking.heartbeat(link, who, [entry_id]) == [entry_id]
+        assert await group.heartbeat(link, who, [entry_id]) == [entry_id]
         assert await pending(raw, queue_name) == {entry_id: b"another"}
     finally:
         await connector.close()

@@ -11,8 +11,8 @@ import msgpack
 import pytest
 
 from chasqui_engine import codec
-from chasqui_engine._redis.keys import QueueKeys
-from chasqui_engine.consumer import tasks
+from chasqui_engine._redis.commands.keys import QueueKeys
+from chasqui_engine.consumer import runner
 from tests.integration.consumer.kit import Recorder, consuming, pending
 from tests.integration.helpers import dead_letters_of, events_of, stream_is_empty, until
 
@@ -220,7 +220,7 @@ async def test_a_job_that_memory_is_short_for_is_read_again_and_never_buried(
         return msgpack.unpackb(data, **options)
 
     monkeypatch.setattr(codec, "msgpack", SimpleNamespace(unpackb=unpack, Unpacker=msgpack.Unpacker))
-    monkeypatch.setattr(tasks, "_NO_MEMORY_S", 0.01)
+    monkeypatch.setattr(runner, "_NO_MEMORY_S", 0.01)
     await raw.xadd(QueueKeys(queue_name).stream, {b"d": envelope("j", b"\x2a")})
     async with consuming(redis_url, queue_name, handler):
         await until(lambda: len(jobs) == 1)

@@ -8,7 +8,7 @@ import msgpack
 import pytest
 
 from chasqui_engine import AddOptions, BackoffSpec, HandlerError, JobRetryOverride, RetryConfig
-from chasqui_engine._redis.keys import QueueKeys
+from chasqui_engine._redis.commands.keys import QueueKeys
 from chasqui_engine.clock import monotonic
 from tests.integration.consumer.kit import add, consuming, producing
 from tests.integration.helpers import dead_letters_of, events_of, stream_is_empty, until

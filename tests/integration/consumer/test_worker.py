@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from chasqui_engine import ConfigError, Queue, RedisError, Worker
-from chasqui_engine._redis.keys import QueueKeys
+from chasqui_engine._redis.commands.keys import QueueKeys
 from chasqui_engine.clock import monotonic
 from tests.integration.consumer.kit import Gate, Recorder, add, pending
 from tests.integration.helpers import stream_is_empty, until

@@ -9,10 +9,10 @@ import pytest
 
 from chasqui_engine import Job, Queue, SyncQueue, UnrecoverableError
 from chasqui_provider.assets import triggering_events, triggering_jobs
-from chasqui_provider.functions import TaskFunctions
 from chasqui_provider.notifications.chasqui import ChasquiNotifier
 from chasqui_provider.operators import manage
 from chasqui_provider.operators.chasqui import ChasquiSnapshotRepeatablesOperator, ChasquiUpsertRepeatableOperator
+from chasqui_provider.task_functions import TaskFunctions
 from chasqui_provider.timetables.snapshot import snapshot_variable
 from tests.provider.helpers import until, worker
 

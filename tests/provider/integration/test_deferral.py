@@ -14,11 +14,11 @@ from packaging.version import Version
 from redis import Redis
 
 from chasqui_engine import ConfigError
-from chasqui_provider.durations import usual_duration_s
 from chasqui_provider.operators.chasqui import ChasquiEnqueueOperator
-from chasqui_provider.results import JobDeadError
 from chasqui_provider.sensors.chasqui import ChasquiJobResultSensor
 from chasqui_provider.triggers.chasqui import ChasquiJobResultTrigger
+from chasqui_provider.waiting.results import JobDeadError
+from chasqui_provider.waiting.usual_duration import usual_duration_s
 from tests.provider.helpers import worker_thread
 
 Context = dict[str, Any]

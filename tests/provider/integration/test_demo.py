@@ -12,7 +12,7 @@ import pytest
 @pytest.mark.timeout(400)
 def test_demo() -> None:
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-m", "chasqui_provider.demo"], capture_output=True, timeout=380, check=False
+        [sys.executable, "-W", "ignore", "-m", "demo.airflow"], capture_output=True, timeout=380, check=False
     )
     said = done.stdout.decode()
     assert done.returncode == 0, said + done.stderr.decode()[-3000:]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from chasqui_engine import Job, SyncQueue
-from chasqui_provider.functions import TaskFunctions
+from chasqui_provider.task_functions import TaskFunctions
 from tests.provider.helpers import worker_thread
 from tests.servers import ServerProcess
 

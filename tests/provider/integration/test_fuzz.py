@@ -10,9 +10,9 @@ import pytest
 import redis
 
 from chasqui_provider.hooks.chasqui import ChasquiHook
-from chasqui_provider.results import ChasquiUnavailableError, ResultUnfitError, values_of
 from chasqui_provider.triggers import message
 from chasqui_provider.triggers.chasqui import ChasquiEventTrigger, ChasquiJobResultTrigger, ChasquiMessageTrigger
+from chasqui_provider.waiting.results import ChasquiUnavailableError, ResultUnfitError, values_of
 from tests.security.fuzz.conversions import check_json
 from tests.security.fuzz.filling import clear, fill
 from tests.security.fuzz.seeds import COUNT, SEED

@@ -21,8 +21,8 @@ from airflow.utils.session import create_session
 from sqlalchemy import select, text, update
 from sqlalchemy.dialects import mysql, postgresql
 
-from chasqui_provider.plugins import marks as marks_of_jobs
-from chasqui_provider.told import mark_of
+from chasqui_provider.asset_events import markers as marks_of_jobs
+from chasqui_provider.asset_events.dedup import mark_of
 
 # Importing Airflow's models warns.
 pytestmark = [pytest.mark.filterwarnings("default"), pytest.mark.usefixtures("airflow_tables", "listening")]

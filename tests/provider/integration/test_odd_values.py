@@ -11,10 +11,10 @@ from airflow.providers.common.compat.sdk import TaskDeferred
 
 from chasqui_engine import Job, Queue
 from chasqui_provider.operators.chasqui import ChasquiEnqueueOperator
-from chasqui_provider.results import JobDeadError, ResultExpiredError, ResultUnfitError
 from chasqui_provider.sensors.chasqui import ChasquiJobResultSensor
 from chasqui_provider.triggers import message
 from chasqui_provider.triggers.chasqui import ChasquiEventTrigger, ChasquiMessageTrigger
+from chasqui_provider.waiting.results import JobDeadError, ResultExpiredError, ResultUnfitError
 from tests.provider.helpers import until, worker, worker_thread
 from tests.provider.integration.queue_state import State
 

@@ -19,8 +19,8 @@ from chasqui_provider.operators.chasqui import (
     ChasquiReplayDlqOperator,
     ChasquiUpsertRepeatableOperator,
 )
-from chasqui_provider.results import ChasquiUnavailableError, JobDeadError, ResultExpiredError
 from chasqui_provider.triggers.chasqui import ChasquiJobResultTrigger
+from chasqui_provider.waiting.results import ChasquiUnavailableError, JobDeadError, ResultExpiredError
 from tests.provider.helpers import worker_thread
 
 Context = dict[str, Any]

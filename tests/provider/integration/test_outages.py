@@ -14,13 +14,13 @@ import pytest
 from redis import Redis
 
 from chasqui_engine import RedisError, RefusedError, SyncQueue
-from chasqui_provider.compat import AirflowSensorTimeout, TaskDeferralTimeout
 from chasqui_provider.hooks.chasqui import ChasquiHook
 from chasqui_provider.notifications.chasqui import ChasquiNotifier
 from chasqui_provider.operators.chasqui import ChasquiBulkEnqueueOperator, ChasquiEnqueueOperator
-from chasqui_provider.results import ChasquiUnavailableError
 from chasqui_provider.sensors.chasqui import ChasquiJobResultSensor
 from chasqui_provider.triggers.chasqui import ChasquiJobResultTrigger
+from chasqui_provider.version_compat import AirflowSensorTimeout, TaskDeferralTimeout
+from chasqui_provider.waiting.results import ChasquiUnavailableError
 from tests.servers import REDIS_7, ServerProcess
 from tests.servers.process import make_tls_files
 

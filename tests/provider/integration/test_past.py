@@ -11,12 +11,12 @@ import pytest
 from redis.asyncio import Redis
 
 from chasqui_engine import JobFailedError, Producer, ProducerConfig, Queue
-from chasqui_provider import past, waiting
-from chasqui_provider.endings import dead
-from chasqui_provider.past import last_told
-from chasqui_provider.results import JobDeadError, ResultExpiredError
 from chasqui_provider.sensors.chasqui import ChasquiJobResultSensor
 from chasqui_provider.triggers.chasqui import ChasquiJobResultTrigger
+from chasqui_provider.waiting import history, waits
+from chasqui_provider.waiting.history import find_outcomes
+from chasqui_provider.waiting.outcome import dead
+from chasqui_provider.waiting.results import JobDeadError, ResultExpiredError
 from tests.provider.helpers import worker
 
 LONG = 40_000
@@ -69,7 +69,7 @@ async def test_a_poke_finds_ends_behind_many_events(client: Redis, queue_name: s
     await tell(client, queue_name, ("failed", "died"), ("dlq", "died"), ("completed", "gone"), ("active", "runs"))
     for _ in range(LONG // 5000):
         await tell(client, queue_name, *[("waiting", f"other-{n}") for n in range(5000)])
-    await asyncio.sleep(waiting._SETTLED_MS / 1000)
+    await asyncio.sleep(waits._SETTLED_MS / 1000)
     with pytest.raises(JobDeadError, match=r"died is dead after 2 run.*dlq-reason.*failed-reason"):
         await poke(queue_name, ["runs", "died"])
     with pytest.raises(ResultExpiredError, match="gone"):
@@ -97,7 +97,7 @@ async def test_a_dead_letter_of_an_earlier_run_is_not_taken(
 async def test_few_at_a_time_are_looked_for_among_the_dead(
     valkey_queue_url: str, client: Redis, queue_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waiting, "_LOOKUPS", 2)
+    monkeypatch.setattr(waits, "_LOOKUPS", 2)
     await die_and_be_forgotten(valkey_queue_url, client, queue_name, "forgotten")
     trigger = ChasquiJobResultTrigger([*(f"unknown-{n}" for n in range(9)), "forgotten"], queue_name)
     (ending,) = await asyncio.wait_for(fire(trigger), 40)
@@ -107,11 +107,11 @@ async def test_few_at_a_time_are_looked_for_among_the_dead(
 async def test_the_search_is_bounded(
     client: Redis, producer: Producer, queue_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(past, "_PAGE", 10)
-    monkeypatch.setattr(past, "_MOST_PAGES", 3)
+    monkeypatch.setattr(history, "_PAGE", 10)
+    monkeypatch.setattr(history, "_MOST_PAGES", 3)
     await tell(client, queue_name, ("completed", "far"), ("completed", "near"))
     await tell(client, queue_name, *[("waiting", "other")] * 29)
-    told = await last_told(producer, ["far", "near"], since_ms=0)
+    told = await find_outcomes(producer, ["far", "near"], since_ms=0)
     assert set(told) == {"near"}
 
 
@@ -119,10 +119,10 @@ async def test_the_last_event_counts(client: Redis, producer: Producer, queue_na
     await tell(client, queue_name, ("failed", "a"), ("dlq", "a"), ("waiting", "a"))
     await tell(client, queue_name, ("failed", "b"), ("active", "b"), ("dlq", "b"), ("dlq", "c"))
     await tell(client, queue_name, ("dlq", "d"), attempt="often")
-    told = await last_told(producer, "abcd", since_ms=0)
+    told = await find_outcomes(producer, "abcd", since_ms=0)
     endings = {job_id: one.ending for job_id, one in told.items()}
     assert endings["a"] is None, "it has begun anew"
     assert endings["b"] == dead("b", "dlq-reason", "failed-reason", 2)
     assert endings["c"] == dead("c", "dlq-reason", None, 2)
     assert endings["d"] == dead("d", "dlq-reason", None, 0)
-    assert await last_told(producer, "abcd", since_ms=int(time.time() * 1000) + 60_000) == {}
+    assert await find_outcomes(producer, "abcd", since_ms=int(time.time() * 1000) + 60_000) == {}

@@ -13,9 +13,9 @@ import pytest
 from redis.asyncio import Redis
 
 from chasqui_engine import Job, Queue, Worker
-from chasqui_provider import messages
-from chasqui_provider.messages import Batch, Verdict
-from chasqui_provider.told import mark_of
+from chasqui_provider.asset_events import job_stream
+from chasqui_provider.asset_events.dedup import mark_of
+from chasqui_provider.asset_events.job_stream import Batch, Handover
 from chasqui_provider.triggers.chasqui import ChasquiMessageTrigger
 from tests.provider.helpers import AssetState, until
 from tests.provider.integration.queue_state import State
@@ -25,7 +25,7 @@ pytest.importorskip("airflow.triggers.shared_stream", reason="shared streams cam
 
 from airflow.triggers.shared_stream import AdvanceOutcome, SharedStreamManager
 
-from chasqui_provider.triggers.shared import verdict_on
+from chasqui_provider.triggers.shared_stream import verdict_on
 
 
 class Runner:
@@ -75,7 +75,7 @@ async def runner(**options: Any) -> AsyncIterator[Runner]:
 @pytest.fixture
 def quick_claims(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a dead triggerer held is free for others after a second, not after half a minute."""
-    monkeypatch.setattr(messages, "Worker", functools.partial(Worker, claim_min_idle_ms=1000))
+    monkeypatch.setattr(job_stream, "Worker", functools.partial(Worker, claim_min_idle_ms=1000))
 
 
 async def test_acked_only_when_stored(queue: Queue, state: State) -> None:
@@ -384,14 +384,14 @@ async def test_an_outage_is_ridden_out(connect: Any, queue_name: str) -> None:
 @pytest.mark.parametrize(
     ("outcome", "handed_on", "verdict"),
     [
-        (AdvanceOutcome(acked=1, failed=0), 1, Verdict.STORED),
-        (AdvanceOutcome(acked=2, failed=0), 2, Verdict.STORED),
-        (AdvanceOutcome(acked=1, failed=0), 0, Verdict.FAILED),
-        (AdvanceOutcome(acked=0, failed=0), 0, Verdict.FAILED),
-        (AdvanceOutcome(acked=1, failed=1), 1, Verdict.FAILED),
-        (AdvanceOutcome(acked=0, failed=0, rejected=1), 0, Verdict.REJECTED),
-        (AdvanceOutcome(acked=1, failed=1, rejected=1), 1, Verdict.REJECTED),
+        (AdvanceOutcome(acked=1, failed=0), 1, Handover.STORED),
+        (AdvanceOutcome(acked=2, failed=0), 2, Handover.STORED),
+        (AdvanceOutcome(acked=1, failed=0), 0, Handover.FAILED),
+        (AdvanceOutcome(acked=0, failed=0), 0, Handover.FAILED),
+        (AdvanceOutcome(acked=1, failed=1), 1, Handover.FAILED),
+        (AdvanceOutcome(acked=0, failed=0, rejected=1), 0, Handover.REJECTED),
+        (AdvanceOutcome(acked=1, failed=1, rejected=1), 1, Handover.REJECTED),
     ],
 )
-def test_verdicts(outcome: AdvanceOutcome, handed_on: int, verdict: Verdict) -> None:
+def test_verdicts(outcome: AdvanceOutcome, handed_on: int, verdict: Handover) -> None:
     assert verdict_on(Batch([], handed_on), outcome) is verdict

@@ -13,10 +13,10 @@ from redis.asyncio import Redis
 
 from chasqui_engine import Queue
 from chasqui_provider.operators.chasqui import ChasquiEnqueueOperator
-from chasqui_provider.results import ChasquiUnavailableError, JobDeadError, ResultExpiredError
 from chasqui_provider.sensors.chasqui import ChasquiJobResultSensor
 from chasqui_provider.triggers.chasqui import ChasquiJobResultTrigger
-from chasqui_provider.waiting import _shared
+from chasqui_provider.waiting.results import ChasquiUnavailableError, JobDeadError, ResultExpiredError
+from chasqui_provider.waiting.waits import _shared
 from tests.provider.helpers import until, worker, worker_thread
 from tests.servers import ServerProcess
 

@@ -8,7 +8,7 @@ import pytest
 from airflow.sdk import Connection
 
 from chasqui_engine import ConfigError
-from chasqui_provider.connection import ALLOWED_EXTRAS, settings_of
+from chasqui_provider.connection.settings import ALLOWED_EXTRAS, settings_of
 from chasqui_provider.get_provider_info import get_provider_info
 
 

@@ -9,8 +9,8 @@ import pytest
 from airflow.triggers.base import DiscrimatedTriggerEvent, TriggerEvent
 from pydantic import TypeAdapter
 
-from chasqui_provider.endings import completed, dead
-from chasqui_provider.events import MOST_BYTES, QuietEvent, chunks, endings_of, result_event
+from chasqui_provider.triggers.payloads import MOST_BYTES, QuietEvent, chunks, endings_of, result_event
+from chasqui_provider.waiting.outcome import completed, dead
 
 
 def nested(levels: int) -> Any:

@@ -8,9 +8,9 @@ import pytest
 
 from chasqui_engine import DecodeError, EncodeError
 from chasqui_engine.codec import decode_failure, decode_job, decode_payload
-from chasqui_provider.endings import completed, dead
-from chasqui_provider.events import result_event, size_of
-from chasqui_provider.messages import _told
+from chasqui_provider.asset_events.job_stream import _told
+from chasqui_provider.triggers.payloads import result_event, size_of
+from chasqui_provider.waiting.outcome import completed, dead
 from tests.security.fuzz.conversions import check_json, chunks, fields_of
 from tests.security.fuzz.hostile import Entry
 from tests.security.fuzz.seeds import CHEAP_COUNT, SEED, SOAK_COUNT

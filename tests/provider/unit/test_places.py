@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from chasqui_provider.places import place_of
+from chasqui_provider.connection.location import location_of
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from chasqui_provider.places import place_of
     ],
 )
 def test_a_namespace_is_where_the_server_is(url: str, namespace: str) -> None:
-    place = place_of(url)
+    place = location_of(url)
     assert place is not None
     assert place.namespace == namespace
 
@@ -42,12 +42,12 @@ def test_a_namespace_is_where_the_server_is(url: str, namespace: str) -> None:
     ],
 )
 def test_a_url_that_cannot_be_read_names_no_place(url: str) -> None:
-    assert place_of(url) is None
+    assert location_of(url) is None
 
 
 @pytest.mark.parametrize("url", ["redis://u:s3cret#x@h", "redis://u:s3/cr3t@h:1/0", "redis://u:s3@cr3t@h"])
 def test_a_password_that_is_not_encoded_is_left_out(url: str) -> None:
-    place = place_of(url)
+    place = location_of(url)
     assert place is not None
     assert place.hosts in ("h:6379", "h:1")
     assert "s3" not in place.namespace

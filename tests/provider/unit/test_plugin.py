@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from chasqui_engine import ConfigError
+from chasqui_provider.connection.lookup import connection_url
 from chasqui_provider.links import queue_page
-from chasqui_provider.lookup import connection_url
 from chasqui_provider.plugins import chasqui
 from chasqui_provider.plugins.chasqui import ChasquiPlugin
 

@@ -9,7 +9,7 @@ import pytest
 from airflow.sdk import Connection
 
 from chasqui_engine import ConfigError
-from chasqui_provider.connection import settings_of
+from chasqui_provider.connection.settings import settings_of
 
 AS_THE_FORM_SENDS_IT = {
     "db": 0,

@@ -8,7 +8,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
 from airflow.sdk.execution_time.comms import ErrorResponse
 
-from chasqui_provider.told import left_to_tell, mark_of
+from chasqui_provider.asset_events.dedup import drop_repeated, mark_of
 from tests.provider.helpers import AssetState
 
 NOW_MS = 1_800_000_000_000
@@ -19,7 +19,7 @@ def job(job_id: str, attempt: int = 0, deliveries: int = 0, created_at_ms: int =
 
 
 async def told(store: Any, *jobs: dict[str, Any]) -> list[str]:
-    payload = await left_to_tell({"queue_name": "q", "jobs": list(jobs)}, store)
+    payload = await drop_repeated({"queue_name": "q", "jobs": list(jobs)}, store)
     assert payload["queue_name"] == "q"
     return [one["id"] for one in payload["jobs"]]
 

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chasqui_engine import BackoffSpec, ConfigError
-from chasqui_provider.ids import task_job_id
-from chasqui_provider.values import (
+from chasqui_provider.conversion import (
     as_backoff,
     as_duration,
     as_ids,
@@ -24,6 +23,7 @@ from chasqui_provider.values import (
     from_json,
     to_json,
 )
+from chasqui_provider.job_ids import task_job_id
 from tests.provider.conftest import Ti
 
 texts = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"))

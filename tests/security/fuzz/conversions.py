@@ -20,11 +20,11 @@ from chasqui_engine.codec import (
 from chasqui_engine.codec import with_attempt as enveloped_with_attempt
 from chasqui_engine.errors import ChasquiError, DecodeError, EncodeError
 from chasqui_engine.events.event import QueueEvent
-from chasqui_engine.glimpse import glimpse_job
 from chasqui_engine.payload_json import MAX_DEPTH, json_text, preview, to_json
-from chasqui_engine.spark import jobs
-from chasqui_engine.spark.events import events_batch, events_batch_of_entries
-from chasqui_engine.spark.pages import take_apart
+from chasqui_engine.payload_preview import glimpse_job
+from chasqui_engine.spark.read import rows as rows_module
+from chasqui_engine.spark.read.events import events_batch, events_batch_of_entries
+from chasqui_engine.spark.read.resp_page import take_apart
 from chasqui_engine.spark.schemas import arrow_schema
 from tests.security.fuzz.hostile import PLACES, Entry, entry
 
@@ -198,28 +198,28 @@ def _as_rows(place: str, chunk: list[Entry]) -> None:
         _check_both_ways([(b"1-%d" % n, fields_of(one)) for n, one in enumerate(chunk)])
         return
     rows = [row for one in chunk if (row := _row(place, one)) is not None]
-    batch = jobs.batch_of(rows, "q", arrow_schema(_ENTITIES.get(place, "results")))
+    batch = rows_module.batch_of(rows, "q", arrow_schema(_ENTITIES.get(place, "results")))
     batch.validate(full=True)
     assert batch.num_rows == len(rows)
 
 
-def _row(place: str, one: Entry) -> jobs.Row | None:
+def _row(place: str, one: Entry) -> rows_module.Row | None:
     if place in ("stream", "dlq"):
         flat = [part for pair in fields_of(one).items() for part in pair]
-        return (jobs.job_row if place == "stream" else jobs.dead_row)((b"1-1", flat))
+        return (rows_module.job_row if place == "stream" else rows_module.dead_row)((b"1-1", flat))
     if place == "delayed":
         score, member = one.data
         try:
-            return jobs.delayed_row(float(score), *decode_delayed(member))
+            return rows_module.delayed_row(float(score), *decode_delayed(member))
         except ChasquiError:
-            return jobs.delayed_row(float(score), "", member)
+            return rows_module.delayed_row(float(score), "", member)
     if place == "repeat":
         score, spec = one.data
         data = spec.get("spec") if isinstance(spec, dict) else None
-        return jobs.spec_row("key", float(score), data, 0)
+        return rows_module.spec_row("key", float(score), data, 0)
     if one.data is None:
         return None
-    return (jobs.result_row if place == "result" else jobs.failure_row)("id", one.data, None)
+    return (rows_module.result_row if place == "result" else rows_module.failure_row)("id", one.data, None)
 
 
 def _check_both_ways(entries: list[tuple[bytes, dict[bytes, bytes]]]) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("pyarrow")
 
-from chasqui_engine.spark.fetch import Place
+from chasqui_engine.spark.location import QueueLocation
 from tests.spark.unit.test_hostile_entries import ENTITIES, rows
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize("place", ENTITIES)
 def test_each_entry_is_a_row_and_the_good_are_among_them(valkey_url: str, filled: Filled, place: str) -> None:
     entity = ENTITIES[place]
-    read = rows(Place(url=valkey_url, queue=filled.queue), entity)
+    read = rows(QueueLocation(url=valkey_url, queue=filled.queue), entity)
     of_entity = [other for other, name in ENTITIES.items() if name == entity]
     assert len(read) == sum(filled.counts[other] for other in of_entity)
     found = {row["key" if place == "repeat" else "job_id"] for row in read}

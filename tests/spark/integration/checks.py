@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from chasqui_engine.spark.pipeline import gold, silver
-from chasqui_engine.spark.pipeline.run import Pipeline
+from chasqui_engine.pipeline import gold, silver
+from chasqui_engine.pipeline.run import Pipeline
 from tests.spark.integration import plain_answers, plain_pass
 from tests.spark.integration.made_events import Event
 from tests.spark.integration.pipelines import WINDOW_S, in_utc, moment

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from chasqui_engine.spark.pipeline import bronze
-from chasqui_engine.spark.pipeline.config import PipelineConfig
-from chasqui_engine.spark.pipeline.run import Pipeline
+from chasqui_engine.pipeline import bronze
+from chasqui_engine.pipeline.config import PipelineConfig
+from chasqui_engine.pipeline.run import Pipeline
 from tests.spark.integration.made_events import Event
 
 if TYPE_CHECKING:

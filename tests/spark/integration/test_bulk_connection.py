@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from chasqui_engine._redis import bulk_fence, bulk_reading, bulk_writing
-from chasqui_engine._redis.bulk_connection import BulkConnection, UnreachableError, parse_page
-from chasqui_engine._redis.bulk_fence import Begun
-from chasqui_engine._redis.bulk_writing import ChunkPipe, Fence, Limits, MixedJob
-from chasqui_engine._redis.keys import QueueKeys
+from chasqui_engine._redis.blocking import fence as blocking_fence
+from chasqui_engine._redis.blocking import read
+from chasqui_engine._redis.blocking import write as blocking_write
+from chasqui_engine._redis.blocking.connection import BulkConnection, UnreachableError, parse_page
+from chasqui_engine._redis.blocking.fence import Begun
+from chasqui_engine._redis.blocking.write import ChunkPipe, Fence, Limits, MixedJob
+from chasqui_engine._redis.commands.keys import QueueKeys
 from chasqui_engine.codec import encode_delayed, encode_envelope
 from chasqui_engine.errors import ConfigError
 from tests.servers import REDIS_7, ServerProcess, Unavailable, make_tls_files
@@ -30,7 +32,7 @@ def fence(chunk: str = "0.0", digest: str = "d", *, by_id: bool = False) -> Fenc
 def write(connection: BulkConnection, keys: QueueKeys, fenced: Fence, *payloads: str) -> int:
     pipe = ChunkPipe(connection)
     flat = [part for payload in payloads for part in ("n", payload.encode())]
-    pipe.submit(*bulk_writing.chunk_command(keys, fenced, LIMITS, flat))
+    pipe.submit(*blocking_write.chunk_command(keys, fenced, LIMITS, flat))
     return pipe.settle(safe_to_resend=True)
 
 
@@ -38,14 +40,14 @@ def test_chunks_are_written_once_on_every_server(redis_url: str, queue_name: str
     keys = QueueKeys(queue_name)
     with BulkConnection(redis_url, keys.stream) as connection:
         assert write(connection, keys, fence(), "a", "b") == 2
-        assert write(connection, keys, fence(), "a", "b") == bulk_writing.WRITTEN_BEFORE
-        assert write(connection, keys, fence(digest="other"), "a", "c") == bulk_writing.WRITTEN_OTHERWISE
-        assert write(connection, keys, fence("0.1"), *"cdefghijk") == bulk_writing.FULL
+        assert write(connection, keys, fence(), "a", "b") == blocking_write.WRITTEN_BEFORE
+        assert write(connection, keys, fence(digest="other"), "a", "c") == blocking_write.WRITTEN_OTHERWISE
+        assert write(connection, keys, fence("0.1"), *"cdefghijk") == blocking_write.FULL
         assert write(connection, keys, fence("0.1"), *"cdefghij") == 8
-        bulk_reading.ask_for_entries(connection, keys.stream, "-", "+", 100)
+        read.ask_for_entries(connection, keys.stream, "-", "+", 100)
         entries = parse_page(connection.receive_page())
         assert [fields[1] for _, fields in entries] == [c.encode() for c in "abcdefghij"]
-        facts = bulk_reading.stream_facts(connection, keys.stream)
+        facts = read.stream_facts(connection, keys.stream)
         assert facts.length == 10
         assert facts.added in (10, None)
 
@@ -59,7 +61,7 @@ def test_mixed_chunks_on_every_server(redis_url: str, queue_name: str) -> None:
     with BulkConnection(redis_url, keys.stream) as connection:
         pipe = ChunkPipe(connection)
         for expected in (3, 1):
-            pipe.submit(*bulk_writing.mixed_chunk_command(keys, fence(""), LIMITS, [now, later, past]))
+            pipe.submit(*blocking_write.mixed_chunk_command(keys, fence(""), LIMITS, [now, later, past]))
             assert pipe.settle(safe_to_resend=True) == expected
         assert connection.call("ZCARD", keys.delayed) == 1
         assert connection.call("XLEN", keys.stream) == 3
@@ -72,43 +74,43 @@ def test_an_id_is_written_once_per_write_on_every_server(redis_url: str, queue_n
     with BulkConnection(redis_url, keys.stream) as connection:
         pipe = ChunkPipe(connection)
         for expected in (2, 0):
-            pipe.submit(*bulk_writing.mixed_chunk_command(keys, fence("", by_id=True), LIMITS, jobs))
+            pipe.submit(*blocking_write.mixed_chunk_command(keys, fence("", by_id=True), LIMITS, jobs))
             assert pipe.settle(safe_to_resend=True) == expected
             connection.call("DEL", keys.taken("a"), keys.taken("b"))
-        assert 0 < connection.call("TTL", bulk_fence.ids_key(keys, "w")) <= 60
-        bulk_fence.drop(connection, keys, "w")
-        assert connection.call("EXISTS", bulk_fence.ids_key(keys, "w")) == 0
+        assert 0 < connection.call("TTL", blocking_fence.ids_key(keys, "w")) <= 60
+        blocking_fence.drop(connection, keys, "w")
+        assert connection.call("EXISTS", blocking_fence.ids_key(keys, "w")) == 0
 
 
 def test_how_a_write_was_begun_is_kept_on_every_server(redis_url: str, queue_name: str) -> None:
     keys = QueueKeys(queue_name)
     with BulkConnection(redis_url, keys.stream) as connection:
-        bulk_fence.ended(connection, keys, "w", 3)
-        assert connection.call("EXISTS", bulk_fence.fence_key(keys, "w")) == 0, "nothing was begun"
-        assert bulk_fence.begin(connection, keys, "w", "first", 100, 60) == Begun("first", 100, None)
+        blocking_fence.ended(connection, keys, "w", 3)
+        assert connection.call("EXISTS", blocking_fence.fence_key(keys, "w")) == 0, "nothing was begun"
+        assert blocking_fence.begin(connection, keys, "w", "first", 100, 60) == Begun("first", 100, None)
         assert write(connection, keys, fence("2.7"), "a") == 1
-        assert bulk_fence.begin(connection, keys, "w", "second", 50, 60) == Begun("first", 100, None)
-        bulk_fence.ended(connection, keys, "w", 3)
-        assert bulk_fence.how_begun(connection, keys, "w") == Begun("first", 100, 3)
-        assert bulk_fence.chunks_written(connection, keys, "w") == {(2, 7)}
-        assert bulk_fence.digest_of(connection, keys, "w", "2.7") == "d"
-        assert bulk_fence.digest_of(connection, keys, "w", "2.8") is None
+        assert blocking_fence.begin(connection, keys, "w", "second", 50, 60) == Begun("first", 100, None)
+        blocking_fence.ended(connection, keys, "w", 3)
+        assert blocking_fence.how_begun(connection, keys, "w") == Begun("first", 100, 3)
+        assert blocking_fence.chunks_written(connection, keys, "w") == {(2, 7)}
+        assert blocking_fence.digest_of(connection, keys, "w", "2.7") == "d"
+        assert blocking_fence.digest_of(connection, keys, "w", "2.8") is None
 
 
 def test_a_chunk_that_was_put_aside_is_written_later_on_every_server(redis_url: str, queue_name: str) -> None:
     keys = QueueKeys(queue_name)
     with BulkConnection(redis_url, keys.stream) as connection:
         pipe = ChunkPipe(connection)
-        command = bulk_writing.chunk_command(keys, fence("0.1"), LIMITS, ["n", b"e"])
-        bulk_fence.put_aside(connection, keys, "w", "run", "0.1", pipe.for_later(*command))
-        ((name, kept),) = bulk_fence.waiting(connection, keys, "w", "run", {"0.0": 1, "0.1": 1})
+        command = blocking_write.chunk_command(keys, fence("0.1"), LIMITS, ["n", b"e"])
+        blocking_fence.put_aside(connection, keys, "w", "run", "0.1", pipe.for_later(*command))
+        ((name, kept),) = blocking_fence.waiting(connection, keys, "w", "run", {"0.0": 1, "0.1": 1})
         assert name == "0.1"
         assert connection.call("XLEN", keys.stream) == 0
-        for expected in (1, bulk_writing.WRITTEN_BEFORE):
+        for expected in (1, blocking_write.WRITTEN_BEFORE):
             pipe.submit_later(kept)
             assert pipe.settle(safe_to_resend=True) == expected
-        bulk_fence.drop_waiting(connection, keys, "w", "run")
-        assert list(bulk_fence.waiting(connection, keys, "w", "run", {"0.1": 1})) == []
+        blocking_fence.drop_waiting(connection, keys, "w", "run")
+        assert list(blocking_fence.waiting(connection, keys, "w", "run", {"0.1": 1})) == []
 
 
 def test_by_unix_socket_and_password(queue_name: str) -> None:
@@ -153,7 +155,7 @@ def test_a_fenced_chunk_survives_a_restart_of_the_server(queue_name: str) -> Non
         starting = threading.Timer(0.5, server.start)
         starting.start()
         try:
-            assert write(connection, keys, fence(), "a") == bulk_writing.WRITTEN_BEFORE
+            assert write(connection, keys, fence(), "a") == blocking_write.WRITTEN_BEFORE
             assert write(connection, keys, fence("0.1"), "b") == 1
         finally:
             starting.join()
@@ -162,12 +164,12 @@ def test_a_fenced_chunk_survives_a_restart_of_the_server(queue_name: str) -> Non
 def test_a_rate_is_shared(redis_url: str, queue_name: str) -> None:
     keys = QueueKeys(queue_name)
     with BulkConnection(redis_url, keys.stream) as one, BulkConnection(redis_url, keys.stream) as two:
-        assert bulk_writing.book(one, keys, "w", 100, 1000) == 0
-        waits = [bulk_writing.book(two, keys, "w", 100, 1000), bulk_writing.book(one, keys, "w", 100, 1000)]
+        assert blocking_write.book(one, keys, "w", 100, 1000) == 0
+        waits = [blocking_write.book(two, keys, "w", 100, 1000), blocking_write.book(one, keys, "w", 100, 1000)]
         assert 0 < waits[0] <= 0.1
         assert waits[0] < waits[1] <= 0.2
         time.sleep(0.35)
-        assert bulk_writing.book(one, keys, "w", 100, 1000) == 0
+        assert blocking_write.book(one, keys, "w", 100, 1000) == 0
 
 
 @pytest.mark.parametrize("url", ["http://h", "redis://h/0?nonsense=1&password=hunter2", "redis+sentinel://h:1"])

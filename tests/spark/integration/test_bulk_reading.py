@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 import redis
 
-from chasqui_engine._redis.bulk_connection import BulkConnection
-from chasqui_engine._redis.bulk_reading import scored_pages
+from chasqui_engine._redis.blocking.connection import BulkConnection
+from chasqui_engine._redis.blocking.read import scored_pages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,8 +11,8 @@ import pytest
 
 from chasqui_engine.cli.app import run as chasqui
 from chasqui_engine.codec import encode_envelope, encode_payload
-from chasqui_engine.spark import demo
-from chasqui_engine.spark.pipeline import __main__ as command
+from chasqui_engine.pipeline import __main__ as command
+from demo import spark as spark_module
 from tests.spark.integration.pipelines import far_from_utc
 from tests.spark.integration.test_batch_read import fill_events
 
@@ -41,7 +41,7 @@ class Kept:
 
 @pytest.fixture(autouse=True)
 def one_session(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (command, demo):
+    for module in (command, spark_module):
         monkeypatch.setattr(module, "session", lambda *_, **__: Kept(spark))
 
 
@@ -174,7 +174,7 @@ def until(condition: Callable[[], bool]) -> None:
 def test_the_demos_report(q: Queues, client: redis.Redis, tmp_path: Path) -> None:
     fill_events(client, q.key("events"), 40)
     said: list[str] = []
-    page = demo.write_report(q.url, [q.queue], tmp_path / "demo", say=said.append)
+    page = spark_module.write_report(q.url, [q.queue], tmp_path / "demo", say=said.append)
     assert page == tmp_path / "demo" / "report.html"
     assert page.read_text().count("<svg") == 6
     assert str(page) in said[-1]

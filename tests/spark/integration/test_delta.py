@@ -9,8 +9,8 @@ import pytest
 from deltalake import DeltaTable
 
 from chasqui_engine.errors import ConfigError
-from chasqui_engine.spark.pipeline import bronze, config, gold
-from chasqui_engine.spark.pipeline.run import Pipeline
+from chasqui_engine.pipeline import bronze, config, gold
+from chasqui_engine.pipeline.run import Pipeline
 from tests.spark.integration.made_events import events_of_jobs, shuffled_batches
 from tests.spark.integration.pipelines import AFTER_BRONZE, frame_of, pipeline
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from chasqui_engine.spark.pipeline import gold
+from chasqui_engine.pipeline import gold
 from tests.spark.integration.made_events import completed, event
 from tests.spark.integration.pipelines import AFTER_BRONZE, pipeline, tell
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from chasqui_engine.spark.pipeline.run import Pipeline
+    from chasqui_engine.pipeline.run import Pipeline
 
 START_S = 1_790_000_100 // 300 * 300
 START_MS = START_S * 1000

@@ -10,10 +10,10 @@ import redis
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from chasqui_engine.codec import encode_envelope
-from chasqui_engine.spark.fetch import Place
+from chasqui_engine.spark.location import QueueLocation
 from chasqui_engine.spark.options import read_options
+from chasqui_engine.spark.read.stream_reader import ChasquiStreamReader, DataLossError
 from chasqui_engine.spark.schemas import arrow_schema
-from chasqui_engine.spark.stream_reader import ChasquiStreamReader, DataLossError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +32,7 @@ class Followed:
 
     def reader(self, **options: str) -> ChasquiStreamReader:
         given = read_options({"queue": self._queue, "entity": self._entity, "pageSize": "10", **options})
-        return ChasquiStreamReader(Place(url=self._url, queue=self._queue), given, arrow_schema(self._entity))
+        return ChasquiStreamReader(QueueLocation(url=self._url, queue=self._queue), given, arrow_schema(self._entity))
 
     def add(self, count: int) -> list[bytes]:
         fields = {"d": encode_envelope("j", b"\xc0", 1), "e": "active"}

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from chasqui_engine.spark.pipeline import gold
-from chasqui_engine.spark.pipeline.config import PipelineConfig
-from chasqui_engine.spark.pipeline.run import Pipeline
-from chasqui_engine.spark.pipeline.store import Store
+from chasqui_engine.pipeline import gold
+from chasqui_engine.pipeline.config import PipelineConfig
+from chasqui_engine.pipeline.files import Files
+from chasqui_engine.pipeline.run import Pipeline
 from tests.spark.integration.checks import Reports, check_gold, check_silver
 from tests.spark.integration.made_events import START_MS, Event, events_of_jobs, shuffled_batches
 from tests.spark.integration.pipelines import AFTER_BRONZE, COLUMNS, WINDOW_S, far_from_utc, pipeline, tell
@@ -59,7 +59,7 @@ class Crashes:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.places: list[str] = []
         for name in ("write_text", "remove", "move"):
-            monkeypatch.setattr(Store, name, self._deadly(name, getattr(Store, name)))
+            monkeypatch.setattr(Files, name, self._deadly(name, getattr(Files, name)))
 
     def outlive(self, work: Callable[[], Any]) -> None:
         """Runs work again and again until nothing is left that could crash."""
@@ -72,7 +72,7 @@ class Crashes:
         raise AssertionError("it crashes for ever")
 
     def _deadly(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
-        def change(store: Store, *args: Any) -> Any:
+        def change(store: Files, *args: Any) -> Any:
             place = f"{name} {'/'.join(map(str, args[1:] if name == 'write_text' else args))}"
             # What was put together once more has one letter more in its name, and is the same place.
             place = re.sub(r"(\d{12})c+", r"\1c", place)

@@ -11,7 +11,7 @@ from chasqui_engine.backoff import BackoffSpec
 from chasqui_engine.codec import encode_envelope, encode_payload
 from chasqui_engine.errors import ConfigError
 from chasqui_engine.job import JobRetryOverride
-from chasqui_engine.spark.pipeline.redrive import Redriven, redrive, still_dead
+from chasqui_engine.pipeline.redrive import Redriven, redrive, still_dead
 from chasqui_engine.spark.schemas import COLUMNS
 from tests.spark.integration.test_batch_write import payloads
 

@@ -11,11 +11,11 @@ import multiprocessing
 import pyarrow as pa
 import redis
 
-from chasqui_engine.spark.fence import Run
-from chasqui_engine.spark.fetch import Place
+from chasqui_engine.spark.location import QueueLocation
 from chasqui_engine.spark.options import write_options
-from chasqui_engine.spark.target import Target
-from chasqui_engine.spark.task import write_partition
+from chasqui_engine.spark.write.fence import WriteRun
+from chasqui_engine.spark.write.partition import write_partition
+from chasqui_engine.spark.write.target import Target
 
 ROWS = 3000
 
@@ -23,10 +23,10 @@ ROWS = 3000
 def run_copy(url: str, queue: str, start: object) -> None:
     """What a copy of a task does: the same rows, the same write."""
     options = write_options({"queue": queue, "chunkSize": "50"})
-    target = Target(place=Place(url=url, queue=queue), options=options, fence="chunk")
+    target = Target(place=QueueLocation(url=url, queue=queue), options=options, fence="chunk")
     batch = pa.RecordBatch.from_pydict({"name": ["n"] * ROWS, "payload": [str(n) for n in range(ROWS)]})
     start.wait(30)  # type: ignore[attr-defined]
-    written = write_partition(target, Run("one-write", "one-run"), 0, iter([batch]))
+    written = write_partition(target, WriteRun("one-write", "one-run"), 0, iter([batch]))
     assert written.rows == ROWS
 
 

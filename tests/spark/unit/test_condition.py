@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from chasqui_engine.errors import ConfigError
-from chasqui_engine.spark.pipeline.condition import check_condition
+from chasqui_engine.pipeline.condition import check_condition
 from chasqui_engine.spark.schemas import COLUMNS
 
 GOOD = [

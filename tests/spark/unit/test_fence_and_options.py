@@ -11,12 +11,12 @@ from chasqui_engine import connections
 from chasqui_engine.connections import url_of_connection
 from chasqui_engine.errors import ConfigError
 from chasqui_engine.spark.connections import connection_url
-from chasqui_engine.spark.fence import check_write_id, chunk_name, digest, stream_write_id
-from chasqui_engine.spark.fetch import Place
-from chasqui_engine.spark.jobs import json_of
+from chasqui_engine.spark.location import QueueLocation
 from chasqui_engine.spark.options import read_options, write_options
+from chasqui_engine.spark.read.rows import json_of
 from chasqui_engine.spark.schemas import COLUMNS, arrow_schema, ddl
-from chasqui_engine.spark.write_schema import check_payload, check_schema
+from chasqui_engine.spark.write.fence import check_write_id, chunk_name, digest, stream_write_id
+from chasqui_engine.spark.write.schema import check_payload, check_schema
 
 
 def test_digests_tell_rows_apart() -> None:
@@ -86,7 +86,7 @@ def test_options_are_read_whatever_their_case() -> None:
 
 
 def test_the_url_never_shows() -> None:
-    assert "secret" not in repr(Place(url="redis://u:secret@h/0", queue="q"))
+    assert "secret" not in repr(QueueLocation(url="redis://u:secret@h/0", queue="q"))
 
 
 def test_connections_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

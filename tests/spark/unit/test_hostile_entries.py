@@ -8,9 +8,10 @@ import msgpack
 import pytest
 import redis
 
-from chasqui_engine.spark.fetch import Place, plan_delayed, read_delayed, read_repeatables, read_results, read_stream
+from chasqui_engine.spark.location import QueueLocation
+from chasqui_engine.spark.read.partition import plan_delayed, read_delayed, read_repeatables, read_results, read_stream
+from chasqui_engine.spark.read.splits import IdRange
 from chasqui_engine.spark.schemas import arrow_schema
-from chasqui_engine.spark.splits import IdRange
 from tests.security.pills import EVERY, Pill, envelope, pills
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def clear(client: redis.Redis, queue: str) -> None:
         client.delete(key)
 
 
-def rows(place: Place, entity: str) -> list[dict[str, Any]]:
+def rows(place: QueueLocation, entity: str) -> list[dict[str, Any]]:
     schema = arrow_schema(entity)
     if entity == "delayed":
         with place.connect() as connection:
@@ -68,7 +69,7 @@ def rows(place: Place, entity: str) -> list[dict[str, Any]]:
 def test_one_bad_entry_is_one_row_among_good_ones(
     client: redis.Redis, valkey_url: str, queue_name: str, where: str
 ) -> None:
-    place = Place(url=valkey_url, queue=queue_name)
+    place = QueueLocation(url=valkey_url, queue=queue_name)
     found = [pill for pill in pills() if pill.where == where]
     assert found
     for pill in found:
@@ -90,7 +91,7 @@ def test_a_repeatable_with_any_count_under_any_key_is_read(
     root = f"{{chasqui:{queue_name}}}:repeat".encode()
     client.zadd(root, {key: 1})
     client.hset(root + b":spec:" + key, mapping={"spec": _SPEC, "fired": fired})  # type: ignore[arg-type]
-    (row,) = rows(Place(url=valkey_url, queue=queue_name), "repeatables")
+    (row,) = rows(QueueLocation(url=valkey_url, queue=queue_name), "repeatables")
     assert (row["key"], row["job_name"], row["fired"]) == (key.decode(errors="replace"), "n", count)
 
 
@@ -110,6 +111,6 @@ def test_a_row_says_what_its_columns_can_hold(
     client: redis.Redis, valkey_url: str, queue_name: str, name: str, column: str, value: Any
 ) -> None:
     next(pill for pill in pills() if str(pill) == f"stream-{name}").put(client, queue_name)
-    (row,) = rows(Place(url=valkey_url, queue=queue_name), "jobs")
+    (row,) = rows(QueueLocation(url=valkey_url, queue=queue_name), "jobs")
     assert row[column] == value
     assert row["envelope"], "the job as it was written is there in any case"

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from chasqui_engine.errors import ConfigError
-from chasqui_engine.spark.pipeline.slo import parse
+from chasqui_engine.pipeline.slo import parse
 
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{b}: &{b} [{', '.join([f'*{a}'] * 9)}]\n" for a, b in zip("abcdefgh", "bcdefghi", strict=True)

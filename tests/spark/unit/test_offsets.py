@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from chasqui_engine._redis.bulk_reading import StreamFacts
+from chasqui_engine._redis.blocking.read import StreamFacts
 from chasqui_engine.errors import ConfigError
-from chasqui_engine.spark import offsets
-from chasqui_engine.spark.offsets import NOTHING, Loss, Offset
+from chasqui_engine.spark.read import offsets
+from chasqui_engine.spark.read.offsets import NOTHING, Loss, Offset
 
 
 def facts(

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from chasqui_engine.spark.pipeline.charts import Axis, Series, bar_chart, line_chart, nice_top
-from chasqui_engine.spark.pipeline.page import page
+from chasqui_engine.pipeline.report.charts import Axis, Series, bar_chart, line_chart, nice_top
+from chasqui_engine.pipeline.report.html import page
 
 VOID = {"meta", "br", "line", "path", "rect", "circle"}
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chasqui_engine.spark.events import events_batch, events_batch_of_entries
-from chasqui_engine.spark.pages import arrow_binary, arrow_int, named, take_apart
+from chasqui_engine.spark.read.events import events_batch, events_batch_of_entries
+from chasqui_engine.spark.read.resp_page import arrow_binary, arrow_int, named, take_apart
 from chasqui_engine.spark.schemas import arrow_schema
 
 Entry = tuple[bytes, list[tuple[bytes, bytes]]]

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from chasqui_engine.errors import ConfigError
-from chasqui_engine.spark.pipeline.config import PipelineConfig
-from chasqui_engine.spark.pipeline.slo import Slo, parse
+from chasqui_engine.pipeline.config import PipelineConfig
+from chasqui_engine.pipeline.slo import Slo, parse
 
 if TYPE_CHECKING:
     from pathlib import Path

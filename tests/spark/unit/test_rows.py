@@ -11,7 +11,7 @@ import pytest
 
 from chasqui_engine.codec import decode_delayed, decode_job, encode_payload
 from chasqui_engine.errors import ConfigError
-from chasqui_engine.spark.rows import Chunk, chunks
+from chasqui_engine.spark.write.chunks import Chunk, chunks
 
 
 def one(columns: dict[str, Any], payload_format: str | None = None, size: int = 1000) -> Chunk:

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from chasqui_engine import stream_ids
 from chasqui_engine.errors import ConfigError
-from chasqui_engine.spark import stream_ids
-from chasqui_engine.spark.splits import SAMPLE, split
-from chasqui_engine.spark.stream_ids import as_number, as_text
+from chasqui_engine.spark.read.splits import SAMPLE, split
+from chasqui_engine.stream_ids import as_number, as_text
 
 
 def sampler_of(numbers: list[int]):  # type: ignore[no-untyped-def]

@@ -1,0 +1,1 @@
+"""The blocking client, for those who move whole pages and chunks."""

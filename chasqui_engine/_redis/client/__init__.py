@@ -1,0 +1,1 @@
+"""The client: connections that many tasks share, and where a URL leads."""

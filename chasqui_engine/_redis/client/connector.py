@@ -1,0 +1,52 @@
+"""Opens the links of one role to one queue, and closes them together."""
+
+from __future__ import annotations
+
+import math
+
+from chasqui_engine._redis.client.endpoints import FetchCredentials, endpoint_for
+from chasqui_engine._redis.client.link import Link
+from chasqui_engine._redis.client.outage_log import OutageLog
+from chasqui_engine._redis.commands.keys import QueueKeys
+from chasqui_engine.identity import for_client_list
+
+FOR_EVER = math.inf
+"""Patience of what runs unattended: it waits for the server to come back, however long that takes."""
+
+A_MOMENT_S = 5.0
+"""Patience of what somebody waits for: it rides out a short break, then says so."""
+
+
+class Connector:
+    """One role's way to the server."""
+
+    def __init__(self, url: str | None, queue: str, role: str, fetch: FetchCredentials | None = None) -> None:
+        self.keys = QueueKeys(queue)
+        self._endpoint = endpoint_for(url, self.keys.stream, fetch)
+        self._role = role
+        self._trouble = OutageLog(self._endpoint.address)
+        self._links: list[Link] = []
+
+    @property
+    def address(self) -> str:
+        """Where the server is, for people; never a password in it."""
+        return self._endpoint.address
+
+    @property
+    def database(self) -> int:
+        """The number of the database."""
+        return self._endpoint.database
+
+    def link(self, patience_s: float) -> Link:
+        """A new link, not yet connected."""
+        name = for_client_list(f"chasqui-{self._role}:{self.keys.queue}")
+        link = Link(self._endpoint, client_name=name, patience_s=patience_s, trouble=self._trouble)
+        self._links.append(link)
+        return link
+
+    async def close(self) -> None:
+        """Closes every link."""
+        links, self._links = self._links, []
+        for link in links:
+            await link.close()
+        await self._endpoint.close()

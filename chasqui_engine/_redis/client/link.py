@@ -1,0 +1,291 @@
+"""A link: one connection that many tasks share, each batch of commands one write, replies matched in order.
+
+The redis client opens and authenticates the connection; from then on its socket is ours, because what the client
+costs per command is more than what the server does for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import hiredis
+from redis.exceptions import BusyLoadingError
+from redis.exceptions import RedisError as ClientError
+
+from chasqui_engine._redis.client.capabilities import PROBE, Capabilities
+from chasqui_engine._redis.client.endpoints import Endpoint
+from chasqui_engine._redis.client.outage_log import OutageLog
+from chasqui_engine._redis.client.protocol import LostError, RedisProtocol, Reply, SilentError, take_over
+from chasqui_engine._redis.client.refusals import refusal_to_connect
+from chasqui_engine._redis.client.replies import ReplyError
+from chasqui_engine._redis.commands.scripts import Script
+from chasqui_engine.clock import monotonic
+from chasqui_engine.errors import ChasquiError, RedisError, RefusedError, ShutdownError
+
+Argument = str | bytes | int | float
+
+REPLY_TIMEOUT_S = 10.0
+"""A reply that does not come within this, while nothing moves on the connection, does not come."""
+LATE_S = 5.0
+"""The same for a command that waits at the server, counted from when its wait is over."""
+_FIRST_PAUSE_S = 0.05
+_LONGEST_PAUSE_S = 1.0
+# The server did not run the command: it belongs elsewhere, or this is not the moment. Always safe to send again.
+_ELSEWHERE = ("MOVED", "ASK", "CLUSTERDOWN", "READONLY", "LOADING", "MASTERDOWN")
+_LATER = ("TRYAGAIN", "BUSY ", "NOREPLICAS", "MISCONF")
+_NOT_NOW = _ELSEWHERE + _LATER
+_NEVER = ("NOAUTH", "WRONGPASS", "NOPERM", "WRONGTYPE")
+
+
+def pack(command: tuple[Argument, ...]) -> bytes:
+    """A command as it goes over the wire."""
+    packed: bytes = hiredis.pack_command(command)  # type: ignore[arg-type]
+    return packed
+
+
+class CommandError(RedisError):
+    """The server's own words about a command it refused."""
+
+
+class RefusedCommandError(CommandError, RefusedError):
+    """The same, of a command that would be refused again."""
+
+
+class _Problem(NamedTuple):
+    """Why a command has to be sent again."""
+
+    error: RedisError
+    """For whoever gives up."""
+    warning: str | None
+    """For the log; None when it may be over at once."""
+
+
+class Link:
+    """A connection that mends itself."""
+
+    def __init__(self, endpoint: Endpoint, *, client_name: str, patience_s: float, trouble: OutageLog) -> None:
+        self._endpoint = endpoint
+        self._trouble = trouble
+        self._client_name = client_name
+        self._patience_s = patience_s
+        self._wire: RedisProtocol | None = None
+        self._opening = asyncio.Lock()
+        self._gave_up_at = -math.inf
+        self._gave_up_because = ""
+        self._closed = False
+        self.capabilities: Capabilities
+
+    async def connect(self, patience_s: float = 0) -> Link:
+        """Opens the connection now, or soon, or says why that cannot be."""
+        await self._live_wire(patience_s)
+        return self
+
+    async def call(self, *command: Argument, resend: bool = True, timeout_s: float = REPLY_TIMEOUT_S) -> Reply:
+        """One command, one reply. `resend` says that running it twice does no harm."""
+        reply = (await self._exchange(pack(command), 1, resend, timeout_s))[0]
+        if type(reply) is ReplyError:
+            text = str(reply)
+            raise (RefusedCommandError if text.startswith(_NEVER) else CommandError)(text)
+        return reply
+
+    async def call_many(
+        self, commands: Iterable[Sequence[Argument]], *, timeout_s: float = REPLY_TIMEOUT_S
+    ) -> list[Reply]:
+        """Many commands in one write, each safe to run twice; replies in order, a refused one as its error."""
+        packed = [pack(tuple(command)) for command in commands]
+        if not packed:
+            return []
+        return await self._exchange(b"".join(packed), len(packed), True, timeout_s)
+
+    async def run(
+        self, script: Script, keys: Sequence[Argument], args: Sequence[Argument], *, resend: bool = True
+    ) -> Reply:
+        """A script by its hash; a server that does not know it yet is given the text."""
+        if self._wire is None:
+            await self._live_wire(self._patience_s)
+        flags = self.capabilities.script_flags
+        rest = (len(keys), *keys, *args)
+        try:
+            return await self.call("EVALSHA", script.sha(flags), *rest, resend=resend)
+        except CommandError as err:
+            if not err.args[0].startswith("NOSCRIPT"):
+                raise
+        return await self.call("EVAL", script.source(flags), *rest, resend=resend)
+
+    async def run_many(
+        self, script: Script, calls: Sequence[tuple[Sequence[Argument], Sequence[Argument]]]
+    ) -> list[Reply]:
+        """One script many times in one write, each call safe to run twice; a refused one as its error."""
+        if self._wire is None:
+            await self._live_wire(self._patience_s)
+        flags = self.capabilities.script_flags
+        sha = script.sha(flags)
+        replies = await self.call_many(("EVALSHA", sha, len(keys), *keys, *args) for keys, args in calls)
+        unknown = [n for n, reply in enumerate(replies) if type(reply) is ReplyError and str(reply)[:8] == "NOSCRIPT"]
+        texts = (("EVAL", script.source(flags), len(calls[n][0]), *calls[n][0], *calls[n][1]) for n in unknown)
+        for n, reply in zip(unknown, await self.call_many(texts), strict=True):
+            replies[n] = reply
+        return replies
+
+    def drop(self) -> None:
+        """Breaks the connection, as a network would; the next call opens another."""
+        if self._wire is not None:
+            self._wire.abort("dropped")
+
+    async def close(self) -> None:
+        """Ends the link for good."""
+        self._closed = True
+        self.drop()
+
+    async def _exchange(self, packed: bytes, count: int, resend: bool, timeout_s: float) -> list[Reply]:
+        wire = self._wire
+        if wire is None or not wire.alive:
+            wire = await self._live_wire(self._patience_s)
+        tried = await self._try(wire, packed, count, resend, timeout_s)
+        return await self._try_on(tried, packed, count, resend, timeout_s) if isinstance(tried, _Problem) else tried
+
+    async def _try(
+        self, wire: RedisProtocol, packed: bytes, count: int, resend: bool, timeout_s: float
+    ) -> list[Reply] | _Problem:
+        address = self._endpoint.address
+        try:
+            replies = await wire.exchange(packed, count, timeout_s)
+        except LostError as lost:
+            if self._closed:
+                raise ShutdownError("closed while waiting for the server") from None
+            if not resend:
+                raise RedisError(
+                    f"lost the connection to {address} ({lost}) before it confirmed the command, "
+                    "which may or may not have run; what is added with a job id can be sent again safely"
+                ) from lost
+            error = RedisError(f"lost the connection to {address} again and again: {lost}")
+            return _Problem(error, f"{address} does not answer" if type(lost) is SilentError else None)
+        refusal = _refusal(replies) if count > 1 or type(replies[0]) is ReplyError else None
+        if refusal is None:
+            return replies
+        if not refusal.startswith(_LATER):
+            wire.abort("the server sent us elsewhere")
+        return _Problem(CommandError(refusal), f"{address} cannot do what it is asked: {refusal.rstrip('.')}")
+
+    async def _try_on(
+        self, problem: _Problem, packed: bytes, count: int, resend: bool, timeout_s: float
+    ) -> list[Reply]:
+        """Again and again, until it works or patience is at its end; says so, but not of a short break."""
+        give_up_at = monotonic() + self._patience_s
+        pause_s = _FIRST_PAUSE_S
+        told = mended = False
+        try:
+            while True:
+                if problem.warning is not None and not told:
+                    self._trouble.begin(problem.warning)
+                    told = True
+                if monotonic() >= give_up_at:
+                    raise problem.error
+                await asyncio.sleep(pause_s * random.uniform(0.5, 1))
+                pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+                wire = await self._live_wire(self._patience_s)
+                tried = await self._try(wire, packed, count, resend, timeout_s)
+                if not isinstance(tried, _Problem):
+                    mended = True
+                    return tried
+                # Lost once, it may have been the network's fault; twice, something is wrong.
+                problem = tried if tried.warning is not None else _Problem(tried.error, str(tried.error.args[0]))
+        finally:
+            if told:
+                self._trouble.end(mended=mended)
+
+    async def _live_wire(self, patience_s: float) -> RedisProtocol:
+        started = monotonic()
+        async with self._opening:
+            if self._wire is not None and self._wire.alive:
+                return self._wire
+            # Whoever waited behind others while they tried need not try the same once more.
+            if self._gave_up_at > started and monotonic() - started > patience_s:
+                raise RedisError(self._gave_up_because)
+            self._wire = await self._open_patiently(started, patience_s)
+            return self._wire
+
+    async def _open_patiently(self, started: float, patience_s: float) -> RedisProtocol:
+        pause_s = _FIRST_PAUSE_S
+        told = mended = False
+        try:
+            while True:
+                if self._closed:
+                    raise ShutdownError("this connection is closed")
+                try:
+                    wire = await self._open()
+                except (ClientError, OSError) as err:
+                    why = f"{self._endpoint.address}: {_reason(err)}"
+                    if patience_s < math.inf and (refusal := refusal_to_connect(self._endpoint.address, err)):
+                        raise RefusedError(refusal) from err
+                    # One that is there and reads its data is waited for as long as one that was there before.
+                    wait_s = max(patience_s, self._patience_s) if _is_loading(err) else patience_s
+                    if monotonic() - started + pause_s > wait_s:
+                        self._gave_up_at = monotonic()
+                        self._gave_up_because = f"cannot reach the server at {why}"
+                        raise RedisError(self._gave_up_because) from err
+                    if not told:
+                        self._trouble.begin(f"cannot reach {why}")
+                        told = True
+                    elif patience_s < math.inf:
+                        self._trouble.remind()
+                else:
+                    mended = True
+                    return wire
+                await asyncio.sleep(pause_s * random.uniform(0.5, 1))
+                pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+        finally:
+            if told:
+                self._trouble.end(mended=mended)
+
+    async def _open(self) -> RedisProtocol:
+        # Bounded by the endpoint, step by step: it may ask several sentinels, or start a server that reads its data.
+        connection = await self._endpoint.open(self._client_name)
+        wire = take_over(connection)
+        self._endpoint.opened(connection, wire)
+        try:
+            info, commands = await wire.exchange(b"".join(map(pack, PROBE)), len(PROBE), REPLY_TIMEOUT_S)
+        except LostError as lost:
+            raise OSError(f"connection lost while greeting ({lost})") from lost
+        except BaseException:
+            wire.abort("nobody waits for it any more")
+            raise
+        if type(info) is ReplyError and str(info).startswith(_NOT_NOW):
+            wire.abort("not ready")
+            raise OSError(str(info))
+        self.capabilities = Capabilities.read(info, commands)
+        try:
+            self.capabilities.check(self._endpoint.address)
+        except ChasquiError:
+            wire.abort("not fit")
+            raise
+        # Nobody waits for the answer: a refusal, such as by an ACL, changes nothing.
+        if introduction := self.capabilities.introduction():
+            wire.tell(b"".join(map(pack, introduction)), len(introduction))
+        return wire
+
+
+def _refusal(replies: list[Reply]) -> str | None:
+    for reply in replies:
+        if type(reply) is ReplyError:
+            text = str(reply)
+            if is_for_later(text):
+                return text
+    return None
+
+
+def is_for_later(refusal: str) -> bool:
+    """Whether the server did not run the command, and may do so later or elsewhere."""
+    return refusal.startswith(_NOT_NOW)
+
+
+def _is_loading(err: BaseException) -> bool:
+    return isinstance(err, BusyLoadingError) or str(err).startswith("LOADING")
+
+
+def _reason(err: BaseException) -> str:
+    return str(err) or type(err).__name__

@@ -1,0 +1,38 @@
+"""Replies as they come off a socket."""
+
+from __future__ import annotations
+
+import re
+
+import hiredis
+
+ReplyError = hiredis.ReplyError
+
+# Redis before 7.0 says where in a script a command was refused, and only then why.
+_WHERE = re.compile(
+    r"(ERR Error running script \(call to f_[0-9a-f]{40}\): @user_script:\d+: )?(@user_script: \d+: )?-?"
+)
+_CODE = re.compile(r"[A-Z]+ ")
+
+
+def new_reader() -> hiredis.Reader:
+    """A parser of replies: bytes as they are, a refusal as a `ReplyError` that begins with its code."""
+    return hiredis.Reader(replyError=_read_error)
+
+
+def _read_error(text: str) -> ReplyError:
+    where = _WHERE.match(text)
+    if where is None or not where[0]:
+        return ReplyError(text)
+    why = text[where.end() :]
+    return ReplyError(why if _CODE.match(why) else f"ERR {why}")
+
+
+def decode_text(data: bytes) -> str:
+    """Bytes of a reply for people and for comparison: what is no UTF-8 is replaced."""
+    return data.decode(errors="replace")
+
+
+def text_fields(flat: list[bytes]) -> dict[str, str]:
+    """The fields of an entry, from names and values in turn."""
+    return {decode_text(name): decode_text(value) for name, value in zip(flat[::2], flat[1::2], strict=True)}

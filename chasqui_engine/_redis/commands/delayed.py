@@ -1,0 +1,172 @@
+"""Commands on the delayed set: schedule, cancel, find, move, promote."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from chasqui_engine._redis.client.link import Argument, Link
+from chasqui_engine._redis.commands import scripts
+from chasqui_engine._redis.commands.keys import QueueKeys
+from chasqui_engine.durations import stored_ms
+
+_SCHEDULE = scripts.load("delayed_schedule")
+_CANCEL = scripts.load("delayed_cancel")
+_CANCEL_SCAN = scripts.load("delayed_cancel_by_scan")
+_DUE = scripts.load("delayed_due")
+_PROMOTE = scripts.load("delayed_promote", on_full_server="zset")
+_PROMOTE_ONE = scripts.load("delayed_promote_one", on_full_server="zset")
+_IDS_PER_CALL = 500
+_SCAN_PAGE = 1000
+_ROUND_BYTES = 4 * 1024 * 1024
+"""What one round of promotion may move, so that large jobs do not keep the server from everything else for long."""
+_FURTHEST_MS = 2.0**53
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """What the delayed set holds that should run by now."""
+
+    now_ms: int
+    """The server's clock."""
+    depth: int
+    """Delayed jobs in all."""
+    oldest_ms: int | None
+    """When the first of them is, or was, due."""
+    more: bool
+    """Whether there may be more than `job_ids` tells of."""
+    job_ids: list[bytes]
+    """One for each job that is due, the first due first; empty for what has none."""
+
+
+async def schedule(
+    link: Link,
+    keys: QueueKeys,
+    jobs: Sequence[tuple[int, bytes, str, str, bool]],
+    *,
+    relative: bool,
+    taken_ttl_s: int,
+    events_max: int,
+) -> int:
+    """Delays (ms, member, id, name, whether the id is the caller's own); returns how many were new."""
+    used = [keys.delayed, keys.events]
+    args: list[Argument] = [taken_ttl_s, events_max, int(relative)]
+    own_ids = 0
+    for at_ms, member, job_id, name, own in jobs:
+        if own:
+            own_ids += 1
+            used += (keys.taken(job_id), keys.delayed_index(job_id))
+            args += (at_ms, member, job_id, name, len(used) - 1)
+        else:
+            args += (at_ms, member, job_id, name, 0)
+    # Sent again, a job without an id of its own would be added again, also one that was promoted meanwhile.
+    scheduled: int = await link.run(_SCHEDULE, used, args, resend=own_ids == len(jobs))
+    return scheduled
+
+
+async def cancel(link: Link, keys: QueueKeys, job_ids: Sequence[str]) -> list[bool]:
+    """Takes delayed jobs back; True for each that was still delayed."""
+    cancelled: set[str] = set()
+    for page in _pages(job_ids):
+        used = [keys.delayed]
+        for job_id in page:
+            used += (keys.delayed_index(job_id), keys.taken(job_id))
+        # Sent again, it would answer that a job it had taken off was not there.
+        replies = await link.run(_CANCEL, used, [], resend=False)
+        cancelled.update(job_id for job_id, found in zip(page, replies, strict=True) if found)
+    for page in _pages([job_id for job_id in job_ids if job_id not in cancelled]):
+        cancelled |= await _cancel_by_scan(link, keys, page)
+    return [job_id in cancelled for job_id in job_ids]
+
+
+def _pages(job_ids: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (job_ids[start : start + _IDS_PER_CALL] for start in range(0, len(job_ids), _IDS_PER_CALL))
+
+
+async def _cancel_by_scan(link: Link, keys: QueueKeys, job_ids: Sequence[str]) -> set[str]:
+    # Jobs without an id of their own, and those that wait for a retry, have no index: that would cost every delayed
+    # job what few ever need.
+    used = [keys.delayed, *map(keys.taken, job_ids)]
+    cancelled: set[str] = set()
+    cursor: bytes = b"0"
+    while True:
+        cursor, *found = await link.run(_CANCEL_SCAN, used, [cursor, _SCAN_PAGE, *job_ids], resend=False)
+        cancelled.update(job_ids[number - 1] for number in found)
+        if cursor == b"0" or len(cancelled) == len(job_ids):
+            return cancelled
+
+
+async def due(link: Link, keys: QueueKeys, limit: int) -> Due:
+    """What should be promoted now: the next round of it."""
+    now_ms, depth, oldest, more, *job_ids = await link.run(_DUE, [keys.delayed], [limit, _ROUND_BYTES])
+    return Due(now_ms, depth, _whole_ms(float(oldest)) if oldest else None, bool(more), job_ids)
+
+
+def _whole_ms(score: float) -> int:
+    """A score as milliseconds; one without end is as far away as any can be."""
+    return int(max(0.0, min(score, _FURTHEST_MS)))
+
+
+async def promote(link: Link, keys: QueueKeys, job_ids: Sequence[bytes], *, events_max: int) -> int:
+    """Moves the jobs that `due` told of onto the stream; returns how many were still there to move."""
+    own = [job_id for job_id in job_ids if job_id]
+    index = keys.delayed_index("").encode()
+    used: list[Argument] = [keys.delayed, keys.stream, keys.events, *(index + job_id for job_id in own)]
+    moved: int = await link.run(_PROMOTE, used, [events_max, len(job_ids), _ROUND_BYTES, *own])
+    return moved
+
+
+async def promote_one(link: Link, keys: QueueKeys, job_id: str, member: bytes, *, events_max: int) -> bool:
+    """Moves one delayed job onto the stream; True if it was still delayed."""
+    used = [keys.delayed, keys.stream, keys.events, keys.delayed_index(job_id)]
+    # Sent again, it would answer that a job it had moved was not there.
+    return bool(await link.run(_PROMOTE_ONE, used, [events_max, member], resend=False))
+
+
+_FIND_DELAYED = scripts.load("delayed_find")
+_MOVE_DELAYED = scripts.load("delayed_move")
+_PAGE = 1000
+
+
+class DelayedSearch(NamedTuple):
+    """What a look for a delayed job found."""
+
+    found: tuple[bytes, int] | None
+    """(member, time in ms) of the job."""
+    all_seen: bool
+    """Whether the whole set was looked at: a job that was not found is not in it."""
+
+
+async def search_delayed(link: Link, keys: QueueKeys, job_id: str, *, at_most: int) -> DelayedSearch:
+    """Looks for a delayed job by its index, then among `at_most` members."""
+    member = await link.call("GET", keys.delayed_index(job_id))
+    if member is not None and (score := await link.call("ZSCORE", keys.delayed, member)) is not None:
+        return DelayedSearch((member, stored_ms(float(score))), all_seen=False)
+    cursor: bytes = b"0"
+    for _ in range(-(-at_most // _PAGE)):
+        cursor, *found = await link.run(_FIND_DELAYED, [keys.delayed], [cursor, _PAGE, job_id])
+        if found:
+            return DelayedSearch((found[0], stored_ms(float(found[1]))), all_seen=False)
+        if cursor == b"0":
+            return DelayedSearch(None, all_seen=True)
+    return DelayedSearch(None, all_seen=False)
+
+
+async def find_delayed(link: Link, keys: QueueKeys, job_id: str, *, at_most: int) -> tuple[bytes, int] | None:
+    """(member, time in ms) of a delayed job: by its index, or among `at_most` that are looked at."""
+    return (await search_delayed(link, keys, job_id, at_most=at_most)).found
+
+
+async def list_delayed(link: Link, keys: QueueKeys, *, start: int, count: int) -> list[tuple[bytes, int]]:
+    """(member, time in ms) of delayed jobs, the next first."""
+    reply = await link.call("ZRANGEBYSCORE", keys.delayed, "-inf", "+inf", "WITHSCORES", "LIMIT", start, count)
+    return [(member, stored_ms(float(score))) for member, score in zip(reply[::2], reply[1::2], strict=True)]
+
+
+async def move_delayed(
+    link: Link, keys: QueueKeys, job_id: str, member: bytes, run_at_ms: int, *, taken_ttl_s: int
+) -> bool:
+    """Gives a delayed job another time; True if it was still delayed."""
+    used = [keys.delayed, keys.taken(job_id), keys.delayed_index(job_id)]
+    return bool(await link.run(_MOVE_DELAYED, used, [member, run_at_ms, taken_ttl_s]))

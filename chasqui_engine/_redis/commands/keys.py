@@ -1,0 +1,54 @@
+"""The names of a queue's keys. All carry the hash tag `{chasqui:<queue>}`, so one queue is one Cluster slot."""
+
+from __future__ import annotations
+
+from chasqui_engine.validation import check_queue_name
+
+
+class QueueKeys:
+    """The keys of one queue."""
+
+    __slots__ = (
+        "delayed",
+        "dlq",
+        "events",
+        "paused",
+        "prefix",
+        "promoter_lock",
+        "queue",
+        "repeat",
+        "scheduler_lock",
+        "stream",
+    )
+
+    def __init__(self, queue: str) -> None:
+        self.queue = check_queue_name(queue)
+        self.prefix = f"{{chasqui:{queue}}}"
+        self.stream = f"{self.prefix}:stream"
+        self.delayed = f"{self.prefix}:delayed"
+        self.dlq = f"{self.prefix}:dlq"
+        self.events = f"{self.prefix}:events"
+        self.repeat = f"{self.prefix}:repeat"
+        self.paused = f"{self.prefix}:paused"
+        self.promoter_lock = f"{self.prefix}:promoter:lock"
+        self.scheduler_lock = f"{self.prefix}:scheduler:lock"
+
+    def spec(self, key: str) -> str:
+        """Hash of one repeatable spec."""
+        return f"{self.prefix}:repeat:spec:{key}"
+
+    def result(self, job_id: str) -> str:
+        """What the handler returned."""
+        return f"{self.prefix}:result:{job_id}"
+
+    def failure(self, job_id: str) -> str:
+        """Why the job died; lives as long as its result would have."""
+        return f"{self.prefix}:failure:{job_id}"
+
+    def taken(self, job_id: str) -> str:
+        """There while the id is taken."""
+        return f"{self.prefix}:dlid:{job_id}"
+
+    def delayed_index(self, job_id: str) -> str:
+        """The exact member of a delayed job that was added with an id."""
+        return f"{self.prefix}:didx:{job_id}"

@@ -1,0 +1,25 @@
+"""Commands on the locks of leaders, and the clock that they go by."""
+
+from __future__ import annotations
+
+from chasqui_engine._redis.client.link import Link
+from chasqui_engine._redis.commands import scripts
+
+_ACQUIRE = scripts.load("lock_acquire", on_full_server="lock")
+_RELEASE = scripts.load("lock_release", on_full_server="lock")
+
+
+async def server_now_ms(link: Link) -> int:
+    """The server's clock."""
+    seconds, micros = await link.call("TIME")
+    return int(seconds) * 1000 + int(micros) // 1000
+
+
+async def acquire(link: Link, lock: str, holder: str, ttl_ms: int) -> bool:
+    """Takes or keeps a leader's lock."""
+    return bool(await link.run(_ACQUIRE, [lock], [holder, ttl_ms]))
+
+
+async def release(link: Link, lock: str, holder: str) -> bool:
+    """Gives a leader's lock back, if it is still this holder's."""
+    return bool(await link.run(_RELEASE, [lock], [holder]))

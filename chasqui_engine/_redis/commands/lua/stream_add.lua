@@ -1,0 +1,45 @@
+-- includes: put
+-- Puts jobs on the stream, all or none. An id that is taken already is passed over.
+-- KEYS  1 stream; 2… the "taken" key of each job that has an id of its own
+-- ARGV  1 most entries the stream may hold after this; 2 '1' to trim the oldest instead of refusing; 3 seconds an id stays taken;
+--       then per job: name ('' for none), envelope, index of its "taken" key ('0' for none)
+-- Reply {the number added, or -1 when the stream is too full for all of them; how many more would fit, 0 when trimming}
+local stream, max, trim, ttl = KEYS[1], ARGV[1], ARGV[2] == '1', ARGV[3]
+
+-- Ids that are taken need no room.
+local function count_new()
+  local count, seen = 0, {}
+  for i = 6, #ARGV, 3 do
+    local key = KEYS[tonumber(ARGV[i])]
+    if not key then
+      count = count + 1
+    elseif not seen[key] and redis.call('EXISTS', key) == 0 then
+      seen[key] = true
+      count = count + 1
+    end
+  end
+  return count
+end
+
+local room = 0
+if not trim then
+  room = tonumber(max) - redis.call('XLEN', stream)
+  if (#ARGV - 3) / 3 > room then
+    local new = count_new()
+    if new > 0 and new > room then return {-1, room} end
+  end
+end
+local added = 0
+for i = 4, #ARGV, 3 do
+  local key = KEYS[tonumber(ARGV[i + 2])]
+  if not key or redis.call('SET', key, '1', 'NX', 'EX', ttl) then
+    local refused = put(stream, trim and max, ARGV[i], ARGV[i + 1])
+    if refused then
+      -- Left taken, the id would have the next try passed over.
+      if key then redis.call('DEL', key) end
+      return refused
+    end
+    added = added + 1
+  end
+end
+return {added, trim and 0 or room - added}

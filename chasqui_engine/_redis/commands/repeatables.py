@@ -1,0 +1,137 @@
+"""Repeatable specs: a set of keys by the time they fire next, and a hash for each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from chasqui_engine._redis.client.link import Argument, CommandError, Link
+from chasqui_engine._redis.client.replies import ReplyError
+from chasqui_engine._redis.commands import scripts
+from chasqui_engine._redis.commands.keys import QueueKeys
+from chasqui_engine.durations import stored_ms
+from chasqui_engine.validation import MAX_SPEC_BYTES
+
+_UPSERT = scripts.load("repeatable_upsert")
+_REMOVE = scripts.load("repeatable_remove")
+_READ = scripts.load("repeatable_read")
+_FIRE = scripts.load("repeatable_fire", on_full_server="zset")
+
+_PAGE = 500
+_PAGE_BYTES = 16 * 1024 * 1024
+
+Fire = tuple[str, float, int | None, str, Sequence[bytes]]
+"""Key, fire time as read, next fire or None when it has ended, job name, envelopes."""
+
+
+class StoredSpec(NamedTuple):
+    """A spec as it lies there."""
+
+    key: str
+    next_fire_ms: float
+    size: int | None
+    """Of the spec in bytes; None when there is none under this key."""
+    data: bytes | None
+    """None when there is none, or when it is too large to be read."""
+    fired: int
+
+
+class Page(NamedTuple):
+    """Specs that were read together."""
+
+    specs: list[StoredSpec]
+    more: bool
+    """Whether there may be more than these."""
+
+
+class StoredFire(NamedTuple):
+    """How a spec stands before it is replaced."""
+
+    now_ms: int
+    """The server's clock."""
+    score: bytes | None
+    """When it fires next, in the server's own digits; None when it is not there."""
+    data: bytes | None
+    """None when there is none, or when it is too large to be read."""
+
+
+async def read_next_fire(link: Link, keys: QueueKeys, key: str) -> StoredFire:
+    """What an upsert has to know."""
+    time, score = await link.call_many([("TIME",), ("ZSCORE", keys.repeat, key)])
+    for reply in (time, score):
+        if type(reply) is ReplyError:
+            raise CommandError(str(reply))
+    now_ms = int(time[0]) * 1000 + int(time[1]) // 1000
+    if score is None:
+        return StoredFire(now_ms, None, None)
+    [(_size, data, _fired)] = await _read_hashes(link, keys, [key])
+    return StoredFire(now_ms, score, data)
+
+
+async def upsert(link: Link, keys: QueueKeys, key: str, spec: bytes, next_fire_ms: int, before: StoredFire) -> bool:
+    """Stores a spec; False when it has fired, or was replaced, since `before`."""
+    planned_at = b"" if before.score is None else before.score
+    return bool(await link.run(_UPSERT, [keys.repeat, keys.spec(key)], [key, spec, next_fire_ms, planned_at]))
+
+
+async def remove(link: Link, keys: QueueKeys, key: str) -> bool:
+    """Removes a spec; True if there was one."""
+    used: list[Argument] = [keys.repeat, _key_bytes(keys.spec(key))]
+    return bool(await link.run(_REMOVE, used, [_key_bytes(key)], resend=False))
+
+
+async def next_fire_after(link: Link, keys: QueueKeys, ms: int) -> float | None:
+    """When the first spec fires that is not due by `ms`."""
+    reply = await link.call("ZRANGEBYSCORE", keys.repeat, f"({ms}", "+inf", "WITHSCORES", "LIMIT", 0, 1)
+    return float(reply[1]) if reply else None
+
+
+async def read_page(link: Link, keys: QueueKeys, *, count: int, start: int = 0, due_by_ms: int | None = None) -> Page:
+    """Specs in the order in which they fire, all or those that are due: up to `count`, fewer where they are large."""
+    until = "+inf" if due_by_ms is None else due_by_ms
+    count = min(count, _PAGE)
+    reply = await link.call("ZRANGEBYSCORE", keys.repeat, "-inf", until, "WITHSCORES", "LIMIT", start, count)
+    names = [_key_text(member) for member in reply[::2]]
+    hashes = await _read_hashes(link, keys, names)
+    # Those that did not fit into the reply are left for the next page.
+    found = zip(names[: len(hashes)], reply[1::2], hashes, strict=False)
+    specs = [StoredSpec(name, float(score), *stored) for name, score, stored in found]
+    return Page(specs, len(names) == count or len(specs) < len(names))
+
+
+async def _read_hashes(link: Link, keys: QueueKeys, names: Sequence[str]) -> list[tuple[int | None, bytes | None, int]]:
+    if not names:
+        return []
+    used = [_key_bytes(keys.spec(name)) for name in names]
+    reply = await link.run(_READ, used, [MAX_SPEC_BYTES, _PAGE_BYTES])
+    return [
+        (None if size < 0 else size, data or None, int(fired) if fired.isdigit() else 0)
+        for size, data, fired in zip(reply[::3], reply[1::3], reply[2::3], strict=True)
+    ]
+
+
+async def fire(link: Link, keys: QueueKeys, fires: Sequence[Fire]) -> list[Any]:
+    """Makes the jobs of these fires; per spec how many, -1 if it was too late."""
+    calls: list[tuple[Sequence[Argument], Sequence[Argument]]] = [
+        (
+            [keys.repeat, _key_bytes(keys.spec(key)), keys.stream],
+            [_key_bytes(key), at_ms, "" if next_ms is None else next_ms, job_name, *envelopes],
+        )
+        for key, at_ms, next_ms, job_name, envelopes in fires
+    ]
+    return await link.run_many(_FIRE, calls)
+
+
+async def read_lag_ms(link: Link, keys: QueueKeys, now_ms: int) -> int:
+    """How overdue the first repeatable is; 0 when none is."""
+    first = await link.call("ZRANGE", keys.repeat, 0, 0, "WITHSCORES")
+    return max(0, now_ms - stored_ms(float(first[1]))) if first else 0
+
+
+def _key_text(data: bytes) -> str:
+    """A spec's key as text that leads back to the same bytes, whatever they are: else nobody could remove it."""
+    return data.decode(errors="surrogateescape")
+
+
+def _key_bytes(text: str) -> bytes:
+    return text.encode(errors="surrogateescape")

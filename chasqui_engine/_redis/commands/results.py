@@ -1,0 +1,27 @@
+"""Commands on stored results and failures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from chasqui_engine._redis.client.link import Link
+from chasqui_engine._redis.commands.keys import QueueKeys
+
+_KEYS_PER_CALL = 500
+
+
+async def get_results(link: Link, keys: QueueKeys, job_ids: Sequence[str]) -> list[bytes | None]:
+    """Stored results, None for each that is not there."""
+    return await _get_many(link, [keys.result(job_id) for job_id in job_ids])
+
+
+async def get_failures(link: Link, keys: QueueKeys, job_ids: Sequence[str]) -> list[bytes | None]:
+    """Failure records, None for each that is not there."""
+    return await _get_many(link, [keys.failure(job_id) for job_id in job_ids])
+
+
+async def _get_many(link: Link, names: list[str]) -> list[bytes | None]:
+    found: list[bytes | None] = []
+    for start in range(0, len(names), _KEYS_PER_CALL):
+        found += await link.call("MGET", *names[start : start + _KEYS_PER_CALL])
+    return found

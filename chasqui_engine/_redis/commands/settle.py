@@ -1,0 +1,97 @@
+"""Commands that settle deliveries: ack, retry, bury. Each writes only what is still its consumer's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from chasqui_engine._redis.client.link import Argument, Link
+from chasqui_engine._redis.commands import scripts
+from chasqui_engine._redis.commands.group import Delivery, GroupMember, _member_args
+
+_ACK = scripts.load("group_ack", on_full_server="stream")
+_RETRY = scripts.load("group_retry", on_full_server="stream")
+_BURY = scripts.load("group_bury", on_full_server="stream")
+
+
+class Done(NamedTuple):
+    """A job that ran well, to be acked."""
+
+    delivery: Delivery
+    job_id: str
+    attempt: int
+    duration_us: int
+    result: bytes | None
+
+
+class Failed(NamedTuple):
+    """A job that failed, to run again."""
+
+    delivery: Delivery
+    member: bytes
+    """As it goes into the delayed set."""
+    backoff_ms: int
+    job_id: str
+    attempt: int
+    error: str
+    duration_us: int
+
+
+class Dead(NamedTuple):
+    """A job that will not run again."""
+
+    delivery: Delivery
+    reason: str
+    detail: str
+    job_id: str | None
+    """None when it could not be read."""
+    attempt: int
+    error: str
+    duration_us: int | None
+    """None when no handler ran."""
+    failure: bytes
+    """Left for those who wait for its result."""
+
+
+async def ack(link: Link, who: GroupMember, done: Sequence[Done], *, events_max: int, result_ttl_s: int) -> list[bytes]:
+    """Ends jobs that ran well; returns the entries that were another's by then. `result_ttl_s` 0 keeps no results."""
+    used = [who.keys.stream, who.keys.events]
+    args: list[Argument] = [*_member_args(link, who), events_max, result_ttl_s]
+    for one in done:
+        args.append(one.delivery.entry_id)
+        if events_max:
+            args += (one.job_id, one.delivery.name, one.attempt, one.duration_us)
+        if result_ttl_s:
+            used.append(who.keys.result(one.job_id))
+            args.append(one.result or b"")
+    lost: list[bytes] = await link.run(_ACK, used, args)
+    return lost
+
+
+async def retry(link: Link, who: GroupMember, failed: Sequence[Failed], *, events_max: int) -> list[int]:
+    """Sends jobs to the delayed set; per job 1 (moved), 0 (another's by then) or -1 (server full)."""
+    args: list[Argument] = [*_member_args(link, who), events_max]
+    for one in failed:
+        args += (one.delivery.entry_id, one.member, one.backoff_ms, one.job_id, one.delivery.name, one.attempt)
+        args += (one.error, one.duration_us)
+    reply: list[int] = await link.run(_RETRY, [who.keys.stream, who.keys.delayed, who.keys.events], args)
+    return reply
+
+
+async def bury(
+    link: Link, who: GroupMember, dead: Sequence[Dead], *, events_max: int, dlq_max: int, failure_ttl_s: int
+) -> list[int]:
+    """Sends jobs to the dead letters; per job 1 (buried), 0 (another's by then), -1 (server full), -2 (no id left)."""
+    used = [who.keys.stream, who.keys.dlq, who.keys.events]
+    args: list[Argument] = [*_member_args(link, who), events_max, dlq_max, failure_ttl_s]
+    for one in dead:
+        index = 0
+        if one.job_id is not None:
+            used.append(who.keys.failure(one.job_id))
+            index = len(used)
+        duration = "" if one.duration_us is None else one.duration_us
+        delivery = one.delivery
+        args += (delivery.entry_id, delivery.envelope or b"", delivery.name, one.reason, one.detail, one.job_id or "")
+        args += (one.attempt, one.error, duration, one.failure, index)
+    reply: list[int] = await link.run(_BURY, used, args)
+    return reply

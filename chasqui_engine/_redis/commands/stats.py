@@ -1,0 +1,133 @@
+"""Commands that describe a queue: its counts, consumers and groups, and whether it is paused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from chasqui_engine._redis.client.link import CommandError, Link
+from chasqui_engine._redis.client.replies import decode_text
+from chasqui_engine._redis.commands import scripts
+from chasqui_engine._redis.commands.keys import QueueKeys
+from chasqui_engine.durations import stored_ms
+
+_STATS = scripts.load("stats_read")
+_SCAN_PAGE = 5000
+_MOST_SCANS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStats:
+    """A queue's counts at one moment of the server's clock."""
+
+    now_ms: int
+    entries: int
+    """On the stream: waiting or running."""
+    pending: int
+    """In the hands of workers."""
+    oldest_waiting_ms: int | None
+    """When the first job that waits came onto the stream."""
+    delayed: int
+    first_due_ms: int | None
+    """When the first delayed job is, or was, due."""
+    dead: int
+    repeatables: int
+    paused: bool
+
+
+class ConsumerStats(NamedTuple):
+    """A consumer of a group, as the server knows it."""
+
+    name: str
+    pending: int
+    idle_ms: int
+    """Since it last asked for anything."""
+
+
+async def set_paused(link: Link, keys: QueueKeys, paused: bool) -> bool:
+    """Pauses or resumes a queue; True if that changed anything."""
+    if paused:
+        return await link.call("SET", keys.paused, "1", "NX") is not None
+    return bool(await link.call("DEL", keys.paused))
+
+
+async def is_paused(link: Link, keys: QueueKeys) -> bool:
+    """Whether workers are to leave the queue alone."""
+    return bool(await link.call("EXISTS", keys.paused))
+
+
+async def exists(link: Link, keys: QueueKeys) -> bool:
+    """Whether anything was ever done with the queue: streams stay when they are empty."""
+    return bool(await link.call("EXISTS", keys.stream, keys.delayed, keys.dlq, keys.repeat, keys.events, keys.paused))
+
+
+async def read_stats(link: Link, keys: QueueKeys, group: str) -> QueueStats:
+    """Counts of everything the queue holds."""
+    used = [keys.stream, keys.delayed, keys.dlq, keys.repeat, keys.paused]
+    now_ms, entries, pending, oldest, delayed, first, dead, repeatables, paused = await link.run(_STATS, used, [group])
+    return QueueStats(
+        now_ms=now_ms,
+        entries=entries,
+        pending=pending,
+        oldest_waiting_ms=int(oldest.partition(b"-")[0]) if oldest else None,
+        delayed=delayed,
+        first_due_ms=stored_ms(float(first)) if first else None,
+        dead=dead,
+        repeatables=repeatables,
+        paused=bool(paused),
+    )
+
+
+async def list_consumers(link: Link, keys: QueueKeys, group: str) -> list[ConsumerStats] | None:
+    """Who takes jobs from the queue; None when there is no such group."""
+    try:
+        reply = await link.call("XINFO", "CONSUMERS", keys.stream, group)
+    except CommandError as err:
+        if err.args[0].startswith(("NOGROUP", "ERR no such key")):
+            return None
+        raise
+    facts = [dict(zip(found[::2], found[1::2], strict=True)) for found in reply]
+    return [ConsumerStats(decode_text(one[b"name"]), int(one[b"pending"]), int(one[b"idle"])) for one in facts]
+
+
+async def read_last_ids(link: Link, keys: QueueKeys) -> dict[str, tuple[int, int]]:
+    """Per key that is a stream: the last id that it gave out."""
+    streams = (keys.stream, keys.dlq, keys.events)
+    replies = await link.call_many(("XINFO", "STREAM", key) for key in streams)
+    found = {}
+    for key, reply in zip(streams, replies, strict=True):
+        if isinstance(reply, list):
+            ms, _, number = decode_text(
+                dict(zip(reply[::2], reply[1::2], strict=True))[b"last-generated-id"]
+            ).partition("-")
+            found[key] = (int(ms), int(number))
+    return found
+
+
+async def list_groups(link: Link, keys: QueueKeys) -> list[str]:
+    """The groups that read the queue."""
+    try:
+        reply = await link.call("XINFO", "GROUPS", keys.stream)
+    except CommandError as err:
+        if err.args[0].startswith("ERR no such key"):
+            return []
+        raise
+    return [decode_text(dict(zip(found[::2], found[1::2], strict=True))[b"name"]) for found in reply]
+
+
+async def list_queue_names(link: Link) -> list[str]:
+    """The queues on this server, or on this node of a Cluster, in alphabetical order; also such that no queue can have.
+
+    Bytes that are no UTF-8 come as lone surrogates.
+    """
+    found: set[str] = set()
+    # Streams and sets only: results and ids would be many.
+    for kind in ("stream", "zset"):
+        cursor: Any = 0
+        for _ in range(_MOST_SCANS):
+            cursor, page = await link.call("SCAN", cursor, "MATCH", "{chasqui:*}:*", "COUNT", _SCAN_PAGE, "TYPE", kind)
+            named = (key.removeprefix(b"{chasqui:").partition(b"}")[0] for key in page)
+            found.update(name.decode(errors="surrogateescape") for name in named)
+            if cursor == b"0":
+                break
+    return sorted(found)

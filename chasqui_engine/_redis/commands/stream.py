@@ -1,0 +1,126 @@
+"""Commands on the stream of waiting jobs: add, list, find."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from chasqui_engine._redis.client.link import Argument, CommandError, Link
+from chasqui_engine._redis.client.replies import ReplyError, decode_text
+from chasqui_engine._redis.commands import scripts
+from chasqui_engine._redis.commands.keys import QueueKeys
+from chasqui_engine.codec import encode_payload
+from chasqui_engine.errors import QueueFullError
+
+_ADD = scripts.load("stream_add")
+
+
+class Added(NamedTuple):
+    """What came of an add."""
+
+    new: int
+    """Jobs written; those whose id was taken are not among them."""
+    room: int
+    """How many more would have fitted; 0 where the oldest are trimmed."""
+
+
+async def add(
+    link: Link,
+    keys: QueueKeys,
+    jobs: Sequence[tuple[str, bytes, str | None]],
+    *,
+    max_len: int,
+    trim: bool,
+    taken_ttl_s: int,
+    to_come: int = 0,
+) -> Added:
+    """Adds (name, envelope, own id or None), all or none.
+
+    `to_come` more jobs of the same call must fit as well.
+    """
+    used = [keys.stream]
+    args: list[Argument] = [max_len if trim else max_len - to_come, int(trim), taken_ttl_s]
+    for name, envelope, own_id in jobs:
+        if own_id is None:
+            args += (name, envelope, 0)
+        else:
+            used.append(keys.taken(own_id))
+            args += (name, envelope, len(used))
+    # Sent again, a job without an id of its own would be added again.
+    added = Added(*await link.run(_ADD, used, args, resend=len(used) == len(jobs) + 1))
+    if added.new < 0:
+        raise QueueFullError(
+            f"queue {keys.queue!r} has no room for {len(jobs) + to_come} more jobs within max_stream_len={max_len}. "
+            "Let workers catch up, raise max_stream_len, or pass when_full='trim' to drop the oldest"
+        )
+    return added
+
+
+async def add_unasked(link: Link, keys: QueueKeys, name: str, envelope: bytes) -> None:
+    """Adds one job without an id of its own to a stream that is known to have room."""
+    if name:
+        await link.call("XADD", keys.stream, "*", "d", envelope, "n", name, resend=False)
+    else:
+        await link.call("XADD", keys.stream, "*", "d", envelope, resend=False)
+
+
+async def list_waiting(link: Link, keys: QueueKeys, group: str, *, after: str | None, count: int) -> list[Entry]:
+    """Entries that no worker of the group has taken yet, the next to run first; from after one of them on, or all."""
+    start = after or await _last_delivered(link, keys, group)
+    reply = await link.call("XRANGE", keys.stream, f"({start}" if start else "-", "+", "COUNT", count)
+    return [read_entry(found) for found in reply]
+
+
+async def _last_delivered(link: Link, keys: QueueKeys, group: str) -> str | None:
+    try:
+        reply = await link.call("XINFO", "GROUPS", keys.stream)
+    except CommandError as err:
+        if err.args[0].startswith("ERR no such key"):
+            return None
+        raise
+    for found in reply:
+        facts = dict(zip(found[::2], found[1::2], strict=True))
+        if decode_text(facts[b"name"]) == group:
+            return decode_text(facts[b"last-delivered-id"])
+    return None
+
+
+async def get_entries(link: Link, stream: str, entry_ids: Sequence[str]) -> list[Entry | None]:
+    """These entries of a stream, None for each that is not there."""
+    replies = await link.call_many(("XRANGE", stream, entry_id, entry_id) for entry_id in entry_ids)
+    return [read_entry(found[0]) if type(found) is not ReplyError and found else None for found in replies]
+
+
+def read_entry(found: list[Any]) -> Entry:
+    # An entry deleted while it is pending has no fields.
+    fields = found[1] or []
+    return Entry(decode_text(found[0]), dict(zip(fields[::2], fields[1::2], strict=True)))
+
+
+_FIND_ENTRY = scripts.load("stream_find")
+_PAGE = 1000
+
+
+class Entry(NamedTuple):
+    """An entry of a stream."""
+
+    entry_id: str
+    fields: dict[bytes, bytes]
+
+
+async def find_entry(
+    link: Link, stream: str, job_id: str, *, newest_first: bool = False, at_most: int | None = None
+) -> Entry | None:
+    """A job's entry among the first, or the last, `at_most` of a stream, or among all; page by page either way."""
+    wanted = encode_payload(job_id)
+    command, start, end = ("XREVRANGE", "+", "-") if newest_first else ("XRANGE", "-", "+")
+    page = _PAGE if at_most is None else min(_PAGE, at_most)
+    for _ in itertools.count() if at_most is None else range(-(-at_most // _PAGE)):
+        found = await link.run(_FIND_ENTRY, [stream], [command, start, end, page, wanted])
+        if len(found) == 2:
+            return Entry(decode_text(found[0]), dict(zip(found[1][::2], found[1][1::2], strict=True)))
+        if not found[0]:
+            return None
+        start = f"({decode_text(found[0])}"
+    return None

@@ -1,0 +1,1 @@
+"""A private server, for those who run none."""

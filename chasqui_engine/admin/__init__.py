@@ -1,0 +1,1 @@
+"""Reading and administering queues: snapshots, jobs, dead letters, delayed jobs."""

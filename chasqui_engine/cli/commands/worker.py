@@ -1,0 +1,116 @@
+"""`chasqui worker`."""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import Annotated, Any
+
+import typer
+
+from chasqui_engine.cli.params import GroupOption, QueueOption, parse_duration_ms, require_queue
+from chasqui_engine.cli.session import USAGE, Session, command, fail
+
+_LAST_PORT = 65535
+_RELOAD_DEADLINE_S = 3.0
+"""A restart for a change of the code does not wait long for running jobs."""
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    command(app, "worker", rich_help_panel="Work")(worker)
+
+
+async def worker(
+    session: Session,
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODULE[:HANDLER]",
+            help='A function of a job, a registry, or a module whose functions carry @handler("name").',
+        ),
+    ],
+    queue: QueueOption = None,
+    concurrency: Annotated[int, typer.Option("--concurrency", "-c", min=1, help="Jobs at once, per process.")] = 100,
+    processes: Annotated[int, typer.Option("--processes", "-p", min=1, help="Worker processes.")] = 1,
+    reload: Annotated[bool, typer.Option("--reload", help="Start anew when a Python file here changes.")] = False,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option("--metrics-port", min=1, max=_LAST_PORT, help="Serve Prometheus metrics; process n at PORT + n."),
+    ] = None,
+    metrics_host: Annotated[str, typer.Option("--metrics-host", help="Where metrics are served.")] = "127.0.0.1",
+    store_results: Annotated[bool, typer.Option("--store-results", help="Keep what handlers return.")] = False,
+    max_attempts: Annotated[int, typer.Option("--max-attempts", min=1, help="Runs of a job in all.")] = 25,
+    time_limit: Annotated[
+        str | None, typer.Option("--time-limit", metavar="TIME", help="Longest a handler may run: 30s, 5m.")
+    ] = None,
+    deadline: Annotated[
+        str | None, typer.Option("--deadline", metavar="TIME", help="How long running jobs may take to end at a stop.")
+    ] = None,
+    plain_in: Annotated[
+        str, typer.Option("--plain-in", metavar="thread|process", help="Where handlers without async run.")
+    ] = "thread",
+    group: GroupOption = "default",
+    child: Annotated[int | None, typer.Option("--child", hidden=True)] = None,
+    child_fd: Annotated[int | None, typer.Option("--child-fd", hidden=True)] = None,
+) -> int:
+    """Run the jobs of a queue.
+
+    The first Ctrl-C lets running jobs end; the second stops at once, and other workers take the jobs over.
+    """
+    from chasqui_engine.cli.worker.run import Plan, run_here
+
+    if plain_in not in ("thread", "process"):
+        fail(f"--plain-in is thread or process, not {plain_in!r}", "choose one of the two", exit_code=USAGE)
+    options: dict[str, Any] = {
+        "concurrency": concurrency,
+        "store_results": store_results,
+        "max_attempts": max_attempts,
+        "group": group,
+        "run_plain_in": plain_in,
+        "time_limit_secs": None if time_limit is None else parse_duration_ms(time_limit) / 1000,
+        "shutdown_deadline_secs": _deadline_s(deadline, reload),
+    }
+    name = require_queue(None, queue, "default")
+    _check_ports(metrics_port, processes)
+    if child is None and (processes > 1 or reload):
+        from chasqui_engine.cli.worker.group import WorkerGroup
+
+        given = _arguments(session, target, name, metrics_port, metrics_host, options)
+        return await WorkerGroup(session, name, given, processes, group=group, reload=reload).run()
+    port = None if metrics_port is None else metrics_port + (child or 0)
+    parent = None if child_fd is None else socket.socket(fileno=child_fd)
+    return await run_here(session, Plan(target, name, options, metrics_host, port), parent)
+
+
+def _check_ports(first: int | None, processes: int) -> None:
+    if first is not None and first + processes - 1 > _LAST_PORT:
+        told = f"{processes} processes need the ports from {first} on, and the last one is {_LAST_PORT}"
+        fail(told, "choose a lower --metrics-port", exit_code=USAGE)
+
+
+def _deadline_s(deadline: str | None, reload: bool) -> float | None:
+    if deadline is not None:
+        return parse_duration_ms(deadline) / 1000
+    return _RELOAD_DEADLINE_S if reload else None
+
+
+def _arguments(
+    session: Session, target: str, queue: str, port: int | None, host: str, options: dict[str, Any]
+) -> list[str]:
+    """The same worker, for a process of its own."""
+    words = [target, "-q", queue, "-c", str(options["concurrency"]), "--max-attempts", str(options["max_attempts"])]
+    words += ["--group", options["group"], "--plain-in", options["run_plain_in"], "--metrics-host", host]
+    if port is not None:
+        words += ["--metrics-port", str(port)]
+    if options["store_results"]:
+        words.append("--store-results")
+    for flag, seconds in (("--time-limit", "time_limit_secs"), ("--deadline", "shutdown_deadline_secs")):
+        if options[seconds] is not None:
+            words += [flag, f"{options[seconds]}s"]
+    if session.url is not None:
+        # Not as an argument: a list of processes would show its password.
+        os.environ["CHASQUI_REDIS_URL"] = session.url
+    words += ["--debug"] if session.debug else []
+    words += ["--json"] if session.as_json else []
+    return words

@@ -1,0 +1,234 @@
+"""Several worker processes, or one that starts anew when the code changes: this process only looks after them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import socket
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from chasqui_engine.aio import cancel_and_wait
+from chasqui_engine.cli.session import FAILED, INTERRUPTED, Session, print_json
+from chasqui_engine.cli.worker.queue_status import QueueStatus
+from chasqui_engine.cli.worker.reload import modification_times
+from chasqui_engine.cli.worker.status_line import Numbers, Rate, StatusLine, pass_on, worker_line
+from chasqui_engine.clock import monotonic
+
+_DRAW_EVERY_S = 0.5
+_LOOK_EVERY_S = 0.5
+_FIRST_PAUSE_S = 0.5
+_LONGEST_PAUSE_S = 30.0
+
+
+@dataclass(slots=True)
+class _Child:
+    """One place in the group; processes come and go in it."""
+
+    index: int
+    process: asyncio.subprocess.Process | None = None
+    before: Numbers = field(default_factory=Numbers)
+    """Of the processes that were here before."""
+    now: Numbers = field(default_factory=Numbers)
+    ready: bool = False
+    generation: int = 0
+
+
+class WorkerGroup:
+    """Keeps `count` children alive until it is told to stop."""
+
+    def __init__(
+        self, session: Session, queue: str, arguments: Sequence[str], count: int, *, group: str, reload: bool
+    ) -> None:
+        self._session = session
+        self._queue = queue
+        self._group = group
+        self._arguments = list(arguments)
+        self._children = [_Child(index) for index in range(count)]
+        self._reload = reload
+        self._line = StatusLine()
+        self._line.shown = self._line.shown and not session.as_json
+        self._stop = asyncio.Event()
+        self._generation = 0
+        self._proven = -1
+        """The last generation of which one was ready: what ends after that is started again."""
+        self._turned = asyncio.Condition()
+        self._turning: asyncio.Task[None] | None = None
+        self._broken: int | None = None
+        self._said_in_vain: set[str] = set()
+
+    async def run(self) -> int:
+        """Until Ctrl-C; returns the exit code."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._signalled)
+        started = monotonic()
+        self._say("started", f"{_workers(len(self._children))} for {self._queue}. Ctrl-C stops all")
+        tasks = [asyncio.create_task(self._keep(child)) for child in self._children]
+        beside = [asyncio.create_task(self._draw(started))]
+        if self._reload:
+            beside.append(asyncio.create_task(self._watch()))
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            await cancel_and_wait(*beside)
+            self._line.clear()
+            self._line.shown = False
+        total = self._total()
+        self._say("stopped", f"stopped: {total.done:,} done, {total.failed:,} failed, {total.dead:,} dead")
+        return self._broken or 0
+
+    def _signalled(self) -> None:
+        if self._stop.is_set():
+            for child in self._children:
+                _send(child, signal.SIGKILL)
+            self._line.clear()
+            os._exit(INTERRUPTED)
+        self._stop.set()
+        if not self._session.as_json:
+            self._line.say("stopping: no more jobs are taken, those that run may end. Ctrl-C again stops at once")
+        self._end_all()
+        self._turning = asyncio.get_running_loop().create_task(self._turn())
+
+    def _end_all(self) -> None:
+        for child in self._children:
+            _send(child, signal.SIGTERM)
+
+    async def _keep(self, child: _Child) -> None:
+        pause_s = _FIRST_PAUSE_S
+        while not self._stop.is_set():
+            began, generation = monotonic(), self._generation
+            code = await self._live(child)
+            if self._stop.is_set():
+                return
+            if generation != self._generation:
+                continue
+            if self._proven != generation:
+                if not self._reload:
+                    # What never could start will not start the next time either.
+                    self._broken = code or FAILED
+                    self._stop.set()
+                    self._end_all()
+                    return
+                self._line.say("it cannot start; waiting for a change of the code")
+                await self._next_generation(generation)
+                continue
+            pause_s = _FIRST_PAUSE_S if monotonic() - began > _LONGEST_PAUSE_S else min(pause_s * 2, _LONGEST_PAUSE_S)
+            self._line.say(f"worker {child.index} ended with code {code}; another starts in {pause_s:g} s")
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stop.wait(), pause_s)
+
+    async def _next_generation(self, generation: int) -> None:
+        async with self._turned:
+            await self._turned.wait_for(lambda: generation != self._generation or self._stop.is_set())
+
+    async def _turn(self) -> None:
+        async with self._turned:
+            self._turned.notify_all()
+
+    async def _live(self, child: _Child) -> int:
+        """One process, from start to end; returns its exit code."""
+        ours, theirs = socket.socketpair()
+        arguments = [*self._arguments, "--child", str(child.index), "--child-fd", str(theirs.fileno())]
+        child.ready, child.generation = False, self._generation
+        # In a session of its own: Ctrl-C in the terminal is for this process, which passes it on. What it says goes
+        # through here as well: else it would be written over our line, and what all of them say would be said often.
+        child.process = await asyncio.create_subprocess_exec(
+            *(sys.executable, *(["-u"] if self._line.shown else []), "-m", "chasqui_engine.cli", "worker", *arguments),
+            pass_fds=(theirs.fileno(),),
+            start_new_session=True,
+            stdout=asyncio.subprocess.PIPE if self._line.shown else None,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        theirs.close()
+        if self._stop.is_set():
+            _send(child, signal.SIGTERM)
+        streams = (child.process.stdout, child.process.stderr)
+        saying = [asyncio.create_task(pass_on(one, partial(self._pass_on, child))) for one in streams if one]
+        hearing = asyncio.create_task(self._hear(child, ours))
+        code = await child.process.wait()
+        await asyncio.gather(hearing, *saying)
+        child.process = None
+        child.before.add(child.now)
+        child.now = Numbers()
+        return code
+
+    def _pass_on(self, child: _Child, text: str) -> None:
+        if not child.ready:
+            if text in self._said_in_vain:
+                return
+            self._said_in_vain.add(text)
+        self._line.say(text)
+
+    async def _hear(self, child: _Child, ours: socket.socket) -> None:
+        reader, writer = await asyncio.open_connection(sock=ours)
+        try:
+            # Ends with the process: a line cut short is its last.
+            with contextlib.suppress(OSError, ValueError):
+                while line := await reader.readline():
+                    told = json.loads(line)
+                    if told.pop("ready"):
+                        child.ready, self._proven = True, child.generation
+                    child.now = Numbers(**told)
+        finally:
+            writer.close()
+
+    def _total(self) -> Numbers:
+        total = Numbers()
+        for child in self._children:
+            total.add(child.before)
+            total.add(child.now)
+        return total
+
+    def _say(self, what: str, text: str) -> None:
+        if self._session.as_json:
+            facts = {"event": what, "queue": self._queue, "processes": len(self._children), "pid": os.getpid()}
+            print_json({**facts, **self._total().as_dict()})
+        else:
+            self._line.say(text)
+
+    async def _draw(self, started: float) -> None:
+        if not self._line.shown:
+            return
+        rate = Rate()
+        async with QueueStatus(self._session.url, self._queue, self._group) as standing:
+            while True:
+                total = self._total()
+                alive = sum(child.ready and child.process is not None for child in self._children)
+                stands = f"{alive} of {_workers(len(self._children))} · {await standing.words()}"
+                rated = rate.of(total.done + total.failed)
+                self._line.draw(worker_line(self._queue, total, rated, monotonic() - started, stands))
+                await asyncio.sleep(_DRAW_EVERY_S)
+
+    async def _watch(self) -> None:
+        before = await asyncio.to_thread(modification_times)
+        while True:
+            await asyncio.sleep(_LOOK_EVERY_S)
+            now = await asyncio.to_thread(modification_times)
+            if now != before:
+                changed = sorted(str(path) for path in now.keys() | before.keys() if now.get(path) != before.get(path))
+                before = now
+                self._line.say(f"{changed[0]} changed: starting anew")
+                self._generation += 1
+                self._said_in_vain.clear()
+                self._end_all()
+                await self._turn()
+
+
+def _send(child: _Child, number: signal.Signals) -> None:
+    if child.process is not None and child.process.returncode is None:
+        # It may end in this very moment. `Process.send_signal` would then take its exit code away from whoever waits.
+        with contextlib.suppress(ProcessLookupError):
+            if number is signal.SIGKILL:
+                os.killpg(child.process.pid, number)
+            else:
+                os.kill(child.process.pid, number)
+
+
+def _workers(count: int) -> str:
+    return "1 worker" if count == 1 else f"{count:,} workers"

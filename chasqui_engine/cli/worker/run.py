@@ -1,0 +1,179 @@
+"""One worker in this process: from its start to its end, by the first Ctrl-C or the second."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import signal
+import socket
+import threading
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from chasqui_engine.aio import cancel_and_wait
+from chasqui_engine.cli.session import INTERRUPTED, LOG_FORMAT, Session, print_json
+from chasqui_engine.cli.terminal import SafeFormatter
+from chasqui_engine.cli.worker.handler_loader import load_handler
+from chasqui_engine.cli.worker.queue_status import QueueStatus
+from chasqui_engine.cli.worker.status_line import Rate, StatusLine, Tally, printing_above, worker_line
+from chasqui_engine.clock import monotonic
+from chasqui_engine.errors import ConfigError
+from chasqui_engine.metrics.events import MetricsSink
+from chasqui_engine.worker import Worker
+
+_DRAW_EVERY_S = 0.5
+_REPORT_EVERY_S = 0.5
+_GRACE_S = 5.0
+"""After the shutdown deadline, for handing jobs back and for last words."""
+_BLOCKED = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a worker is to do."""
+
+    target: str
+    queue: str
+    options: dict[str, Any]
+    """For `Worker`."""
+    metrics_host: str
+    metrics_port: int | None
+
+
+async def run_here(session: Session, plan: Plan, child: socket.socket | None = None) -> int:
+    """Runs until told to stop; returns the exit code. A `child` reports over a socket to the process that began it."""
+    handler = load_handler(plan.target)
+    tally = Tally(_prometheus(plan))
+    worker = Worker(plan.queue, handler, redis_url=session.url, metrics=tally, **plan.options)
+    line = StatusLine()
+    line.shown = line.shown and not session.as_json and child is None
+    _log_above(line)
+    stopping = _Stopping(worker, line, worker.shutdown_deadline_secs, silent=child is not None or session.as_json)
+    stopping.listen()
+    started = monotonic()
+    if child is None:
+        _say(session, line, "started", plan, {})
+    beside = [asyncio.create_task(_report(child, tally, worker) if child else _draw(session, plan, tally, line))]
+    try:
+        with printing_above(line):
+            await worker.run()
+    finally:
+        await cancel_and_wait(*beside)
+        line.clear()
+        line.shown = False
+    if child is None:
+        _say(session, line, "stopped", plan, {**tally.numbers.as_dict(), "seconds": round(monotonic() - started, 1)})
+    return 0
+
+
+class _Stopping:
+    """Ctrl-C: the first lets running jobs end, the second does not.
+
+    Heard by `signal.signal`, not by the event loop, which a handler may block.
+    """
+
+    def __init__(self, worker: Worker, line: StatusLine, deadline_s: float, *, silent: bool) -> None:
+        self._worker = worker
+        self._line = line
+        self._deadline_s = deadline_s
+        self._silent = silent
+        self._asked = False
+        self._loop = asyncio.get_running_loop()
+
+    def listen(self) -> None:
+        """From now on."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._signalled)
+
+    def _signalled(self, *_: object) -> None:
+        if self._asked:
+            os._exit(INTERRUPTED)
+        self._asked = True
+        self._worker.stop()
+        threading.Thread(target=self._end_at_last, daemon=True).start()
+        # Not here: whatever was interrupted may be about to write a line of its own.
+        self._loop.call_soon_threadsafe(self._tell)
+
+    def _tell(self) -> None:
+        if not self._silent:
+            self._line.say("stopping: no more jobs are taken, those that run may end. Ctrl-C again stops at once")
+
+    def _end_at_last(self) -> None:
+        """For handlers that block the event loop: the worker has handed their jobs to others by then."""
+        time.sleep(self._deadline_s + _GRACE_S)
+        os._exit(_BLOCKED)
+
+
+def _prometheus(plan: Plan) -> MetricsSink | None:
+    if plan.metrics_port is None:
+        return None
+    from chasqui_engine.metrics.prometheus import PrometheusSink
+
+    sink = PrometheusSink(plan.queue)
+    from prometheus_client import start_http_server
+
+    try:
+        start_http_server(plan.metrics_port, addr=plan.metrics_host)
+    except OSError as err:
+        raise ConfigError(f"metrics cannot be served at {plan.metrics_host}:{plan.metrics_port}: {err}") from err
+    return sink
+
+
+def _log_above(line: StatusLine) -> None:
+    root = logging.getLogger()
+    line.setFormatter(SafeFormatter(LOG_FORMAT))
+    root.handlers = [line]
+
+
+def _say(session: Session, line: StatusLine, what: str, plan: Plan, facts: dict[str, Any]) -> None:
+    at_once = plan.options["concurrency"]
+    if session.as_json:
+        print_json({"event": what, "queue": plan.queue, "concurrency": at_once, "pid": os.getpid(), **facts})
+    elif what == "started":
+        line.say(f"worker for {plan.queue}: {plan.target}, {at_once} at once. Ctrl-C stops it")
+    else:
+        told = f"{facts['done']:,} done, {facts['failed']:,} failed, {facts['dead']:,} dead"
+        line.say(f"stopped after {facts['seconds']} s: {told}")
+
+
+async def _draw(session: Session, plan: Plan, tally: Tally, line: StatusLine) -> None:
+    if not line.shown:
+        return
+    rate, started = Rate(), monotonic()
+    async with QueueStatus(session.url, plan.queue, plan.options["group"]) as standing:
+        while True:
+            stands = await standing.words()
+            numbers = tally.numbers
+            rated = rate.of(numbers.done + numbers.failed)
+            line.draw(worker_line(plan.queue, numbers, rated, monotonic() - started, stands))
+            await asyncio.sleep(_DRAW_EVERY_S)
+
+
+async def _report(parent: socket.socket, tally: Tally, worker: Worker) -> None:
+    """Tells the parent what is done so far, and stops when there is no parent any more."""
+    reader, writer = await asyncio.open_connection(sock=parent)
+    gone = asyncio.create_task(reader.read())
+    ready = asyncio.create_task(worker.wait_until_ready())
+
+    def tell() -> None:
+        writer.write(json.dumps({**tally.numbers.as_dict(), "ready": worker.is_ready}).encode() + b"\n")
+
+    try:
+        # Not before it has reached the server: what cannot even start is not to be started again. And then at once:
+        # of a worker that had a job, the parent must know that it could start.
+        await asyncio.wait({gone, ready}, return_when=asyncio.FIRST_COMPLETED)
+        while not gone.done():
+            tell()
+            await asyncio.wait({gone}, timeout=_REPORT_EVERY_S)
+        worker.stop()
+    finally:
+        # The last word: what was done since the one before.
+        with contextlib.suppress(OSError):
+            tell()
+            await writer.drain()
+        await cancel_and_wait(gone, ready)
+        writer.close()

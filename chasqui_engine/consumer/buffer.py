@@ -1,0 +1,124 @@
+"""The prefetch buffer: entries that were delivered and have not started."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable
+
+from chasqui_engine._redis.commands.group import Delivery
+from chasqui_engine.aio import Stop
+
+
+class PrefetchBuffer:
+    """Entries that wait for a free worker task; after the signal to stop, none is given out.
+
+    Of those that may silence their worker only one is out at a time: it cannot take the others along.
+    """
+
+    def __init__(self, stop: Stop) -> None:
+        self._stop = stop
+        self._entries: deque[Delivery] = deque()
+        self._quarantined: deque[Delivery] = deque()
+        self._quarantined_is_out = False
+        self._idle: deque[asyncio.Future[None]] = deque()
+        self._room = asyncio.Event()
+        self._closed = False
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether nothing may start any more."""
+        return self._closed or self._stop.is_set()
+
+    @property
+    def idle(self) -> int:
+        """Worker tasks with nothing to do."""
+        return len(self._idle)
+
+    def put(self, deliveries: Iterable[Delivery]) -> None:
+        """Adds entries and wakes a worker; each that wakes, wakes two more while there is work.
+
+        Handlers that never wait are thus run by one task in a row, at no cost of switching; others spread at once.
+        """
+        self._entries.extend(deliveries)
+        self._wake()
+
+    def quarantine(self, deliveries: Iterable[Delivery]) -> None:
+        """Adds entries of which one may be out at a time, until `quarantine_done`."""
+        for delivery in deliveries:
+            delivery.quarantined = True
+            self._quarantined.append(delivery)
+        self._offer_quarantined()
+
+    def quarantine_done(self) -> None:
+        """The one that was out has ended, and the server knows."""
+        self._quarantined_is_out = False
+        self._offer_quarantined()
+
+    def _offer_quarantined(self) -> None:
+        if self._quarantined and not self._quarantined_is_out:
+            self._quarantined_is_out = True
+            self._entries.appendleft(self._quarantined.popleft())
+            self._wake()
+
+    def take(self) -> Delivery | None:
+        """The next entry, None when there is none."""
+        # Looked at for every job: handlers that never wait give nobody else the chance to close this buffer.
+        if not self._entries or self._stop.is_set():
+            return None
+        delivery = self._entries.popleft()
+        self._room.set()
+        return delivery
+
+    async def wait(self) -> bool:
+        """Waits until there may be something to take; False when there never will be."""
+        while not self._entries or self.stopped:
+            if self.stopped:
+                return False
+            woken = asyncio.get_running_loop().create_future()
+            self._idle.append(woken)
+            try:
+                await woken
+            finally:
+                if not woken.done() or woken.cancelled():
+                    self._idle = deque(idle for idle in self._idle if idle is not woken)
+        if len(self._entries) > 1:
+            self._wake()
+            self._wake()
+        return True
+
+    async def wait_for_room(self) -> None:
+        """Waits until something was taken."""
+        self._room.clear()
+        await self._room.wait()
+
+    def nudge(self) -> None:
+        """Makes whoever waits for room look again."""
+        self._room.set()
+
+    def empty(self) -> list[Delivery]:
+        """Takes everything out."""
+        if any(delivery.quarantined for delivery in self._entries):
+            self._quarantined_is_out = False
+        left = [*self._entries, *self._quarantined]
+        self._entries.clear()
+        self._quarantined.clear()
+        return left
+
+    def close(self) -> list[Delivery]:
+        """Lets no more be taken; returns what was left."""
+        self._closed = True
+        left = self.empty()
+        while self._idle:
+            self._wake()
+        return left
+
+    def _wake(self) -> None:
+        while self._idle:
+            idle = self._idle.popleft()
+            if not idle.done():
+                idle.set_result(None)
+                return

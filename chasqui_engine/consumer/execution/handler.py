@@ -1,0 +1,127 @@
+"""Calling a user's handler: in the loop, in a thread or in a process, within its time limit."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
+from chasqui_engine.config import ConsumerConfig, TimeLimit
+from chasqui_engine.consumer.execution.processes import ProcessDiedError, Processes
+from chasqui_engine.consumer.execution.threads import DaemonThreads
+from chasqui_engine.errors import ConfigError, JobTimeoutError
+from chasqui_engine.job import Job
+
+Handler = Callable[[Job], Any]
+"""A function of a job: `async def`, or plain."""
+
+_log = logging.getLogger("chasqui")
+
+Run = Callable[[Job], Awaitable[Any]]
+
+
+class HandlerPanicError(RuntimeError):
+    """The handler left in a way no function should: `SystemExit`, a dead process."""
+
+
+def check_handler(handler: Handler) -> Handler:
+    """The handler, if it is one."""
+    if not callable(handler):
+        raise ConfigError(f"handler must be a function of a job, got {type(handler).__name__}")
+    if inspect.isgeneratorfunction(handler) or inspect.isasyncgenfunction(handler):
+        raise ConfigError("handler is a generator: calling it would run nothing of it; return instead of yield")
+    return handler
+
+
+class Handlers:
+    """One handler, ready to be awaited."""
+
+    def __init__(self, handler: Handler, config: ConsumerConfig) -> None:
+        self._threads: DaemonThreads | None = None
+        self._processes: Processes | None = None
+        self._handler = check_handler(handler)
+        self.run: Run = self._choose(config)
+        """Awaits the handler for a job."""
+        if config.time_limit_secs is not None:
+            limited = _limited if self._threads is None else _limited_in_thread
+            self.run = limited(self.run, config.time_limit_secs)
+
+    def _choose(self, config: ConsumerConfig) -> Run:
+        handler = self._handler
+        if inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__):
+            return handler
+        if config.run_plain_in == "process":
+            self._processes = Processes(handler)
+            return self._run_in_process
+        self._threads = DaemonThreads()
+        return self._run_in_thread
+
+    async def _run_in_thread(self, job: Job) -> Any:
+        assert self._threads is not None
+        value = await self._threads.run(self._handler, job)
+        # A plain function may still give back a coroutine, as a lambda around an async one does.
+        return await value if inspect.isawaitable(value) else value
+
+    async def _run_in_process(self, job: Job) -> Any:
+        assert self._processes is not None
+        try:
+            # What tells its progress is bound to this process.
+            return await self._processes.run(replace(job, _tell=_untold))
+        except ProcessDiedError as err:
+            raise HandlerPanicError(str(err)) from err
+
+    def close(self) -> None:
+        """Lets idle threads go, and every process."""
+        if self._threads is not None:
+            self._threads.close()
+        if self._processes is not None:
+            self._processes.close()
+
+
+def _untold(job_id: str, name: str, progress: str) -> None:
+    _log.info("job %r (%r) is at %s; progress is not told from a handler's process", job_id, name, progress)
+
+
+def _limited(run: Run, limit: TimeLimit) -> Run:
+    async def run_within_limit(job: Job) -> Any:
+        seconds = limit(job) if callable(limit) else limit
+        timer = asyncio.timeout(seconds)
+        try:
+            async with timer:
+                return await run(job)
+        except TimeoutError as err:
+            if timer.expired():
+                raise _too_long(seconds) from err
+            raise
+
+    return run_within_limit
+
+
+def _limited_in_thread(run: Run, limit: TimeLimit) -> Run:
+    """A thread cannot be stopped. Its job has failed, but may not run again before it has ended."""
+
+    async def run_to_its_end(job: Job) -> Any:
+        seconds = limit(job) if callable(limit) else limit
+        running = asyncio.ensure_future(run(job))
+        try:
+            if not (await asyncio.wait({running}, timeout=seconds))[0]:
+                _log.warning(
+                    "job %r has run for %s s, its time limit; a thread cannot be stopped, so it fails when it ends "
+                    "(with run_plain_in='process' it would be stopped)",
+                    job.id,
+                    seconds,
+                )
+                await asyncio.wait({running})
+                raise _too_long(seconds) from (None if running.cancelled() else running.exception())
+        finally:
+            running.cancel()
+        return running.result()
+
+    return run_to_its_end
+
+
+def _too_long(seconds: float | None) -> JobTimeoutError:
+    return JobTimeoutError(f"the handler ran longer than {seconds} s")

@@ -1,0 +1,1 @@
+"""The API: what a page asks for, and what it may change."""

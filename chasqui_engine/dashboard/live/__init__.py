@@ -1,0 +1,1 @@
+"""What pages follow live: each queue is polled once, however many watch it."""

@@ -1,0 +1,136 @@
+"""The guard between the engine and a user's sink: whatever the sink raises, the job goes on.
+
+A part of the engine guards its sink once, and asks `enabled` before it makes an event:
+
+    metrics = guard(config.metrics)
+    ...
+    if metrics.enabled:
+        metrics.job_outcome(JobOutcome(...))
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from chasqui_engine.clock import monotonic
+from chasqui_engine.errors import ConfigError
+from chasqui_engine.metrics.events import (
+    DlqRouted,
+    JobOutcome,
+    LockOutcome,
+    MetricsSink,
+    NoopSink,
+    PromoterTick,
+    ReaderBatch,
+    RetryScheduled,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_log = logging.getLogger("chasqui")
+
+LOG_INTERVAL_S = 60.0
+"""How long a method that goes on failing stays silent between two lines in the log."""
+
+_METHODS = (
+    "promoter_tick",
+    "promoter_lock_outcome",
+    "reader_batch",
+    "job_outcome",
+    "retry_scheduled",
+    "dlq_routed",
+)
+
+
+@dataclass(slots=True)
+class _Failures:
+    """What is known of one method's failures."""
+
+    total: int = 0
+    logged: int = 0  # how many of them the log has told of
+    logged_at_s: float = 0.0
+
+
+class SafeSink(MetricsSink):
+    """Passes events on to a sink and keeps its exceptions away from the caller. Made by `guard`."""
+
+    __slots__ = ("_clock", "_failures", "_lock", "_sink", "enabled")
+
+    def __init__(self, sink: MetricsSink, *, clock: Callable[[], float] = monotonic) -> None:
+        _refuse_coroutines(sink)
+        self.enabled = type(sink) not in (NoopSink, MetricsSink)
+        """False when nobody listens: the caller need not even make the event."""
+        self._sink = sink
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._failures: dict[str, _Failures] = {}
+
+    @property
+    def failures(self) -> dict[str, int]:
+        """How often each method raised; a method that never did is absent."""
+        with self._lock:
+            return {method: seen.total for method, seen in self._failures.items()}
+
+    def promoter_tick(self, tick: PromoterTick) -> None:
+        """Pass it on. So do the others."""
+        self._tell("promoter_tick", tick)
+
+    def promoter_lock_outcome(self, outcome: LockOutcome) -> None:
+        self._tell("promoter_lock_outcome", outcome)
+
+    def reader_batch(self, batch: ReaderBatch) -> None:
+        self._tell("reader_batch", batch)
+
+    def job_outcome(self, outcome: JobOutcome) -> None:
+        self._tell("job_outcome", outcome)
+
+    def retry_scheduled(self, retry: RetryScheduled) -> None:
+        self._tell("retry_scheduled", retry)
+
+    def dlq_routed(self, dlq: DlqRouted) -> None:
+        self._tell("dlq_routed", dlq)
+
+    def _tell(self, method: str, event: object) -> None:
+        try:
+            getattr(self._sink, method)(event)
+        # All that a sink can raise, but not what must reach the event loop: CancelledError, KeyboardInterrupt.
+        except Exception as err:  # noqa: BLE001
+            self._failed(method, err)
+
+    def _failed(self, method: str, err: Exception) -> None:
+        total, untold = self._count(method)
+        what = f"{type(self._sink).__name__}.{method}"
+        if total == 1:
+            _log.warning("the metrics sink failed in %s; jobs are not affected", what, exc_info=err)
+        elif untold:
+            # The type only: an exception whose text cannot be made would cost the whole line.
+            _log.warning("the metrics sink failed %d more time(s) in %s: %s", untold, what, type(err).__name__)
+
+    def _count(self, method: str) -> tuple[int, int]:
+        """Count one failure: how many there were, and of how many the log is to tell now (0 = stay silent)."""
+        with self._lock:
+            seen = self._failures.setdefault(method, _Failures())
+            seen.total += 1
+            now = self._clock()
+            if seen.total > 1 and now - seen.logged_at_s < LOG_INTERVAL_S:
+                return seen.total, 0
+            untold = seen.total - seen.logged
+            seen.logged, seen.logged_at_s = seen.total, now
+            return seen.total, untold
+
+
+def guard(sink: MetricsSink, *, clock: Callable[[], float] = monotonic) -> SafeSink:
+    """The sink as the engine calls it. Guarding twice changes nothing."""
+    return sink if isinstance(sink, SafeSink) else SafeSink(sink, clock=clock)
+
+
+def _refuse_coroutines(sink: MetricsSink) -> None:
+    """A coroutine that nobody awaits would lose every event without a word."""
+    for method in _METHODS:
+        if inspect.iscoroutinefunction(getattr(sink, method, None)):
+            raise ConfigError(f"metrics: {type(sink).__name__}.{method} is 'async def'; a sink's methods are plain")

@@ -1,0 +1,97 @@
+"""Repeatable specs: storing, listing and removing them. The scheduler fires them."""
+
+from __future__ import annotations
+
+import logging
+import math
+
+from chasqui_engine._redis.client.link import Link
+from chasqui_engine._redis.commands import repeatables
+from chasqui_engine._redis.commands.keys import QueueKeys
+from chasqui_engine.codec import decode_spec, encode_spec
+from chasqui_engine.durations import stored_ms
+from chasqui_engine.errors import DecodeError, EncodeError
+from chasqui_engine.schedule.plan import upserted_fire_ms
+from chasqui_engine.schedule.spec import RepeatableMeta, RepeatableSpec
+from chasqui_engine.validation import MAX_SPEC_BYTES, check_job_name, check_repeat_key
+
+_log = logging.getLogger("chasqui")
+
+
+def encode_checked(spec: RepeatableSpec) -> bytes:
+    """A spec as it is stored; raises what is wrong with it."""
+    check_job_name(spec.job_name)
+    check_repeat_key(spec.resolved_key())
+    data = encode_spec(spec)
+    if len(data) > MAX_SPEC_BYTES:
+        raise EncodeError(
+            f"a repeatable takes up to {MAX_SPEC_BYTES} bytes, its payload included, got {len(data)}: "
+            "keep what is large elsewhere and let the payload name it"
+        )
+    return data
+
+
+async def upsert(link: Link, keys: QueueKeys, spec: RepeatableSpec) -> str:
+    """Stores a spec, or replaces the one with the same key; returns the key.
+
+    One that fires by the same pattern goes on as it was: programs say the same at every start, and a fire that is due
+    is not to be put off by that.
+    """
+    data, key = encode_checked(spec), spec.resolved_key()
+    while True:
+        before = await repeatables.read_next_fire(link, keys, key)
+        next_ms = upserted_fire_ms(spec, before.now_ms, _kept_ms(spec, before))
+        if await repeatables.upsert(link, keys, key, data, next_ms, before):
+            return key
+
+
+def _kept_ms(spec: RepeatableSpec, before: repeatables.StoredFire) -> int | None:
+    """When the spec that is stored fires next, if it fires by the same pattern."""
+    if before.data is None or before.score is None or not math.isfinite(float(before.score)):
+        return None
+    try:
+        stored = decode_spec(before.data)
+    except DecodeError:
+        return None
+    same = (stored.pattern, stored.start_after_ms) == (spec.pattern, spec.start_after_ms)
+    return int(float(before.score)) if same else None
+
+
+async def list_all(link: Link, keys: QueueKeys, limit: int) -> list[RepeatableMeta]:
+    """Up to `limit` specs in the order in which they fire. One that cannot be read is left out, with a warning."""
+    metas: list[RepeatableMeta] = []
+    looked_at, more = 0, True
+    while more and looked_at < limit:
+        page, more = await repeatables.read_page(link, keys, start=looked_at, count=limit - looked_at)
+        looked_at += len(page)
+        for stored in page:
+            try:
+                metas.append(_meta(stored, decode_stored(stored)))
+            except DecodeError as err:
+                _log.warning("repeatable %.200r of %s cannot be read: %.500s", stored.key, keys.queue, err)
+    return metas
+
+
+def decode_stored(stored: repeatables.StoredSpec) -> RepeatableSpec:
+    """The spec that lies there."""
+    if stored.data is None and stored.size is not None:
+        raise DecodeError(f"a spec takes up to {MAX_SPEC_BYTES} bytes, this one has {stored.size}")
+    return decode_spec(stored.data or b"")
+
+
+def _meta(stored: repeatables.StoredSpec, spec: RepeatableSpec) -> RepeatableMeta:
+    return RepeatableMeta(
+        key=stored.key,
+        job_name=spec.job_name,
+        pattern=spec.pattern,
+        next_fire_ms=stored_ms(stored.next_fire_ms),
+        limit=spec.limit,
+        start_after_ms=spec.start_after_ms,
+        end_before_ms=spec.end_before_ms,
+        missed_fires=None if spec.missed_fires.kind == "skip" else spec.missed_fires,
+    )
+
+
+async def remove(link: Link, keys: QueueKeys, key: str) -> bool:
+    """Removes a spec; True if there was one."""
+    return await repeatables.remove(link, keys, key)

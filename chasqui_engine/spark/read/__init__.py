@@ -1,0 +1,1 @@
+"""Queues as DataFrames and streams: what reading tasks do."""

@@ -1,0 +1,198 @@
+"""Following a queue: `spark.readStream.format("chasqui")`. Offsets are stream ids; nothing in Redis is changed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from chasqui_engine._redis.blocking import read
+from chasqui_engine._redis.blocking.connection import BulkConnection
+from chasqui_engine._redis.blocking.read import StreamFacts
+from chasqui_engine.errors import ChasquiError
+from chasqui_engine.spark.location import QueueLocation
+from chasqui_engine.spark.options import ReadOptions
+from chasqui_engine.spark.read import offsets
+from chasqui_engine.spark.read import partition as read_partition
+from chasqui_engine.spark.read.offsets import Loss, Offset
+from chasqui_engine.spark.read.partition import LossDetector
+from chasqui_engine.spark.read.splits import IdRange
+from chasqui_engine.stream_ids import after, as_number, before
+
+_log = logging.getLogger("chasqui")
+
+
+class DataLossError(ChasquiError):
+    """Entries were trimmed away before they were read."""
+
+    code = "CMQ-030"
+
+
+@dataclass
+class StreamPart(InputPartition):
+    """What one task of a micro-batch reads, both ends included."""
+
+    start: str
+    end: str
+    first: str | None
+    """An entry with which it begins, that was there when the batch was planned."""
+    begin: Offset
+    """Where the batch begins."""
+    leads: bool
+    """Whether it is the batch's first part: what is before an entry of it is then known."""
+
+
+class ChasquiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """The driver's half plans by ids; `read` runs in the tasks and keeps no state."""
+
+    def __init__(self, place: QueueLocation, options: ReadOptions, schema: pa.Schema) -> None:
+        self._place = place
+        self._options = options
+        self._schema = schema
+        self._target: Offset | None = None
+        self._connection: BulkConnection | None = None
+        self._begin = offsets.starting_id(options.starting_offsets, options.starting_timestamp)
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Where a query without a checkpoint begins. Spark asks twice."""
+        facts = self._facts()
+        if self._begin is not None:
+            return self._named_start(self._begin, facts).to_dict()
+        at = offsets.latest(facts) if self._options.starting_offsets == "latest" else offsets.earliest(facts)
+        return at.to_dict()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """Where the next micro-batch ends. Only looks."""
+        begin = Offset.of(start)
+        facts = self._facts()
+        if as_number(facts.last_generated_id) <= as_number(begin.id):
+            return start
+        target = self._target or offsets.latest(facts)
+        if as_number(target.id) <= as_number(begin.id):
+            return start
+        if isinstance(limit, ReadMaxRows):
+            last_id, rows = self._walk(begin.id, target.id, limit.max_rows)
+            # Nothing left of what was added meanwhile: it was deleted, and there is nothing to read up to there.
+            if last_id is not None and rows == limit.max_rows:
+                target = offsets.advanced(begin, last_id, rows, facts)
+        return replace(target, cuts=self._cuts(begin, target, facts)).to_dict()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """`maxRowsPerTrigger`, if given."""
+        most = self._options.max_rows_per_trigger
+        return ReadAllAvailable() if most is None else ReadMaxRows(most)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """What comes after this is for another run."""
+        self._target = offsets.latest(self._facts())
+
+    def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
+        """For the query's progress."""
+        return offsets.latest(self._facts()).to_dict()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """The ranges of a micro-batch; says if something before them is lost."""
+        begin, until = Offset.of(start), Offset.of(end)
+        if as_number(until.id) <= as_number(begin.id):
+            return []
+        # Looked up before the facts: what is trimmed in between, the facts tell.
+        first, _ = self._walk(begin.id, until.id, 1)
+        self._tell(offsets.loss_since(begin, self._facts(), deletes=self._deletes), begin.id)
+        starts = [after(begin.id), *until.cuts]
+        ends = [*map(before, until.cuts), until.id]
+        lead = first if first is not None and as_number(first) <= as_number(ends[0]) else None
+        return [
+            StreamPart(low, high, lead if number == 0 else low, begin, number == 0)
+            for number, (low, high) in enumerate(zip(starts, ends, strict=True))
+        ]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one range; says if some of them went while they were read."""
+        assert isinstance(partition, StreamPart)
+        options = self._options
+        key = self._place.stream_key(options.entity)
+
+        def gone(connection: BulkConnection, entry_id: str, rows: int) -> None:
+            facts = connection.patiently(lambda: read.stream_facts(connection, key))
+            known = rows if partition.leads else None
+            loss = offsets.loss_past(partition.begin, entry_id, known, facts, deletes=self._deletes)
+            self._tell(loss, entry_id if rows else before(entry_id))
+
+        part, watch = IdRange(partition.start, partition.end), LossDetector(partition.first, gone)
+        return read_partition.read_stream(self._place, options.entity, part, self._schema, options.page_size, watch)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Nothing: what was read stays in Redis, for others."""
+
+    def stop(self) -> None:
+        """Ends the driver's connection."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_connection": None}
+
+    def _open(self) -> BulkConnection:
+        if self._connection is None:
+            self._connection = self._place.connect()
+        return self._connection
+
+    def _facts(self) -> StreamFacts:
+        connection = self._open()
+        key = self._place.stream_key(self._options.entity)
+        return connection.patiently(lambda: read.stream_facts(connection, key))
+
+    def _named_start(self, begin: str, facts: StreamFacts) -> Offset:
+        """An id that the user named, with its count: what was ever added, less what comes after it."""
+        if facts.added is None or facts.first_id is None or as_number(begin) >= as_number(facts.last_generated_id):
+            return Offset(begin)
+        if as_number(begin) < as_number(facts.first_id):
+            return Offset(begin, facts.added - facts.length)
+        if facts.max_deleted_id is None or as_number(facts.max_deleted_id) > as_number(begin):
+            return Offset(begin)
+        _, rows = self._walk(begin, facts.last_generated_id, facts.length)
+        return Offset(begin, facts.added - rows)
+
+    def _walk(self, begin: str, until: str, most: int) -> tuple[str | None, int]:
+        """The id of the `most`-th entry after `begin`, or of the last; and how many entries that is."""
+        key = self._place.stream_key(self._options.entity)
+        return read_partition.walk(self._open(), key, after(begin), until, most, self._options.page_size)
+
+    def _cuts(self, begin: Offset, until: Offset, facts: StreamFacts) -> tuple[str, ...]:
+        """Where the entries between two offsets are cut into partitions."""
+        rows = -1 if begin.added is None or until.added is None else until.added - begin.added
+        ranges = read_partition.plan_stream(
+            self._open(),
+            self._place.stream_key(self._options.entity),
+            after(begin.id),
+            until.id,
+            min(rows, facts.length) if rows >= 0 else facts.length,
+            wanted=self._options.min_partitions,
+            page_size=self._options.page_size,
+        )
+        return tuple(part.start for part in ranges[1:])
+
+    @property
+    def _deletes(self) -> bool:
+        """Whether entries are deleted by name in everyday work: jobs by an ack, dead letters by a replay."""
+        return self._options.entity != "events"
+
+    def _tell(self, loss: Loss, after_id: str) -> None:
+        if not loss.certain and not loss.most:
+            return
+        text = offsets.loss_text(self._options.entity, self._place.queue, after_id, loss)
+        if loss.certain and self._options.fail_on_data_loss:
+            raise DataLossError(text)
+        # That jobs are worked off is nothing to warn of.
+        _log.log(logging.INFO if self._options.entity == "jobs" and not loss.certain else logging.WARNING, "%s", text)

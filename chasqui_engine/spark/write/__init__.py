@@ -1,0 +1,1 @@
+"""DataFrames and streams into queues, each row once."""

@@ -1,0 +1,1 @@
+"""Jobs that wake DAGs: one asset event for each, and one run for each event."""

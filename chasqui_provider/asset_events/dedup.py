@@ -1,0 +1,69 @@
+"""Jobs as events tell them, and whether Airflow has been told of one before.
+
+A triggerer that dies after an event was stored, and before its jobs are acked, leaves jobs that come again. So an event
+and a mark for each of its jobs are stored in one transaction (`plugins.marks`), and whoever gets a job that may have
+been told looks for its mark first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from airflow.sdk.exceptions import AirflowRuntimeError
+
+_log = logging.getLogger(__name__)
+
+MARK_PREFIX = "chasqui:told:"
+"""What the keys of marks begin with, in the state store of the asset."""
+
+JobRun = tuple[str, int]
+Offer = tuple[int, int]
+_FIRST_OFFER: Offer = (0, 0)
+
+
+def is_ours(extra: Any) -> Mapping[str, Any] | None:
+    """What a trigger of ours told, of the extra of an asset event; None of all other events."""
+    payload = extra.get("payload") if isinstance(extra, dict) and extra.get("from_trigger") else None
+    ours = isinstance(payload, dict) and "queue_name" in payload and ("jobs" in payload or "events" in payload)
+    return payload if ours else None
+
+
+def run_of(job: Mapping[str, Any]) -> JobRun:
+    """Which job it is: an id that was free again and taken anew is another one."""
+    return job["id"], job["created_at_ms"]
+
+
+def offer_of(job: Mapping[str, Any]) -> Offer:
+    """Which offer of a job to Airflow this is: it grows with every one, whatever the clocks say."""
+    return job["attempt"], job.get("deliveries", 0)
+
+
+def may_be_repeated(job: Mapping[str, Any]) -> bool:
+    """Whether there was an offer before this one."""
+    return offer_of(job) > _FIRST_OFFER
+
+
+def mark_of(job: Mapping[str, Any]) -> str:
+    """The key of a job's mark; ids may be longer than keys, and hold any character."""
+    job_id, created_at_ms = run_of(job)
+    return f"{MARK_PREFIX}{hashlib.sha256(job_id.encode()).hexdigest()[:32]}:{created_at_ms}"
+
+
+async def drop_repeated(payload: dict[str, Any], store: Any) -> dict[str, Any]:
+    """An event without the jobs that are marked in the asset's state store; Airflow before 3.3 has none."""
+    if store is None or not any(map(may_be_repeated, payload["jobs"])):
+        return payload
+    jobs = [job for job in payload["jobs"] if not (may_be_repeated(job) and await _is_marked(job, store))]
+    return {**payload, "jobs": jobs}
+
+
+async def _is_marked(job: Mapping[str, Any], store: Any) -> bool:
+    try:
+        return await store.aget(mark_of(job)) is not None
+    except (AirflowRuntimeError, ValueError) as err:
+        # Rather told twice than not at all. ValueError: the trigger serves several assets, and none is the one to ask.
+        _log.warning("cannot see whether job %s was told before; it is told again: %s", job["id"], err)
+        return False

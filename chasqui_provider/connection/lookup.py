@@ -1,0 +1,35 @@
+"""Airflow's connections for those who know nothing of Airflow: the `chasqui.connections` entry point."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+
+from chasqui_engine import ConfigError
+from chasqui_provider.connection.settings import settings_of
+
+
+def connection_url(conn_id: str) -> str:
+    """The URL of a connection, from wherever Airflow keeps it: secrets backends, environment, database."""
+    # What some versions of Airflow say on the way must not get into what a command prints for others to read.
+    with contextlib.redirect_stdout(sys.stderr):
+        return _ask_airflow(conn_id)
+
+
+def _ask_airflow(conn_id: str) -> str:
+    try:
+        from airflow.models.connection import Connection
+
+        from chasqui_provider.version_compat import AirflowNotFoundException
+    except ImportError as err:
+        raise ConfigError(
+            f"connection {conn_id!r} is kept by Airflow, which is not installed here: pip install 'chasqui[airflow]', "
+            f"or set AIRFLOW_CONN_{conn_id.upper()}"
+        ) from err
+    try:
+        found = Connection.get_connection_from_secrets(conn_id)
+    except AirflowNotFoundException as err:
+        raise ConfigError(f"Airflow has no connection {conn_id!r}") from err
+    except Exception as err:
+        raise ConfigError(f"connection {conn_id!r} cannot be read: {type(err).__name__}: {err}") from err
+    return settings_of(found).url

@@ -1,0 +1,95 @@
+"""What travels in the events of triggers: ids and states, and no more data than Airflow holds with ease.
+
+Airflow writes the text of every event into the log of the triggerer, and the event into its database, all in the one
+process that serves every deferred task. So the text of an event names no more than its first ids, results that are not
+small are left for the task to read, and jobs that wake a DAG share an event only as long as it stays small.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from airflow.triggers.base import TriggerEvent
+
+from chasqui_engine import EncodeError
+from chasqui_provider.conversion import to_airflow
+from chasqui_provider.waiting.outcome import COMPLETED, Outcome, completed
+
+MOST_BYTES = 256 * 1024
+"""Of the jobs or queue events in one event; what is larger by itself travels alone."""
+
+_SMALL = 4096
+"""Characters and values of the results that an event may bring, all together."""
+_RESULT = "result_json"
+_NAMED = 3
+_ID_CHARS = 100
+
+
+class QuietEvent(TriggerEvent):
+    """An event whose text does not show what it holds."""
+
+    def __init__(self, payload: dict[str, Any]) -> None:
+        super().__init__(payload)  # type: ignore[no-untyped-call]
+
+    def __repr__(self) -> str:
+        queue_name = self.payload.get("queue_name")
+        where = f" of {queue_name}" if queue_name else ""
+        lists = {name: items for name, items in self.payload.items() if isinstance(items, list)}
+        told = [f"{len(items)} {name}{where}: {_ids(items)}" for name, items in lists.items()]
+        return f"<{'; '.join(told) or str(self.payload)[:_ID_CHARS]}>"
+
+
+def _ids(items: Sequence[Mapping[str, Any]]) -> str:
+    ids = [repr(item.get("id", item.get("job_id")))[:_ID_CHARS] for item in items[:_NAMED]]
+    return ", ".join([*ids, *(["…"] if len(items) > _NAMED else [])])
+
+
+def result_event(endings: Iterable[Outcome]) -> dict[str, Any]:
+    """The event of a wait that is over. Results are JSON text, of which Airflow and its database look at nothing."""
+    told, room = [], _SMALL
+    for ending in endings:
+        plain = {name: value for name, value in ending.items() if name != "result"}
+        if ending["status"] == COMPLETED and (text := _small_text(ending["result"], room)) is not None:
+            plain[_RESULT] = text
+            room -= len(text)
+        told.append(plain)
+    return {"endings": told}
+
+
+def endings_of(event: Mapping[str, Any]) -> Iterator[Outcome]:
+    """The endings that an event tells; a completed one without a `result` has it still on the server."""
+    for ending in event["endings"]:
+        if _RESULT in ending:
+            yield completed(ending["job_id"], json.loads(ending[_RESULT]))
+        else:
+            yield ending
+
+
+def size_of(value: Any) -> int:
+    """Bytes of a value that is JSON, about."""
+    return len(json.dumps(value))
+
+
+def chunks(items: Iterable[Any]) -> Iterator[list[Any]]:
+    """JSON values in lists that each fit into an event."""
+    chunk: list[Any] = []
+    room = MOST_BYTES
+    for item in items:
+        size = size_of(item)
+        if chunk and size > room:
+            yield chunk
+            chunk, room = [], MOST_BYTES
+        chunk.append(item)
+        room -= size
+    if chunk:
+        yield chunk
+
+
+def _small_text(result: Any, room: int) -> str | None:
+    try:
+        text = json.dumps(to_airflow(result, max_size=max(room, 0)))
+    except EncodeError:
+        return None
+    return text if len(text) <= room else None

@@ -1,0 +1,164 @@
+"""From how jobs ended to what a task returns or raises."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from chasqui_engine import ChasquiError, EncodeError, JobInfo, JobState, Queue, RedisError
+from chasqui_provider.connection.settings import Settings
+from chasqui_provider.conversion import to_airflow
+from chasqui_provider.hooks.chasqui import ChasquiHook
+from chasqui_provider.triggers.payloads import endings_of
+from chasqui_provider.version_compat import AirflowFailException
+from chasqui_provider.waiting.outcome import COMPLETED, DEAD, Outcome, completed, expired
+from chasqui_provider.waiting.waits import Waits
+
+_LOOK_S = 10.0
+_NAMED = 5
+"""Jobs that a text tells of one by one."""
+
+OnDead = Literal["fail", "return"]
+
+_READ_AT_ONCE = 20
+"""Results, any of which may have a megabyte."""
+
+
+class JobDeadError(AirflowFailException):
+    """A job went to the dead letters. No retry of the task can help: the job's own retries are used up."""
+
+
+class ResultExpiredError(AirflowFailException):
+    """A job completed, but its result is not there (any more)."""
+
+
+class ResultUnfitError(AirflowFailException):
+    """A job completed, but Airflow cannot hold its result."""
+
+
+class ChasquiUnavailableError(RuntimeError):
+    """The server or the connection is at fault, not the job.
+
+    Not an `AirflowException`: a resumed sensor with `soft_fail` would make a skip of it.
+    """
+
+
+def check_on_dead(on_dead: str) -> OnDead:
+    """`on_dead`, if it is one."""
+    if on_dead not in ("fail", "return"):
+        raise ValueError(f"on_dead must be 'fail' or 'return', got {on_dead!r}")
+    return on_dead  # type: ignore[return-value]
+
+
+def value_of(ending: Outcome, on_dead: OnDead) -> Any:
+    """The result of a job; raises what the task is to fail with."""
+    if ending["status"] == COMPLETED:
+        return _as_xcom(ending["job_id"], ending["result"])
+    if ending["status"] == DEAD:
+        if on_dead == "return":
+            return ending
+        detail = f": {ending['detail']}" if ending.get("detail") else ""
+        runs = f" after {ending['attempt']} run(s)" if ending["attempt"] else ""
+        raise JobDeadError(
+            f"job {ending['job_id']} is dead{runs} ({ending['reason']}){detail}. To run it again: "
+            "ChasquiReplayDlqOperator, or clear the task that added it, if that gave it no job_id"
+        )
+    raise ResultExpiredError(
+        f"job {ending['job_id']} completed, but its result is not stored: it has expired, or its worker runs "
+        "without store_results=True"
+    )
+
+
+def _as_xcom(job_id: str, result: Any) -> Any:
+    try:
+        return to_airflow(result)
+    except EncodeError as err:
+        raise ResultUnfitError(
+            f"the result of job {job_id} {err.args[0]}: too much for an XCom. Read it where it is needed: "
+            "ChasquiHook(…).get_queue(…).get_job_result(…), or let the handler return less"
+        ) from err
+
+
+def values_of(event: Any, on_dead: OnDead, hook: ChasquiHook, queue_name: str | None) -> list[Any]:
+    """The results that a trigger's event tells, in the order of the ids it was given; reads what it does not bring."""
+    if not isinstance(event, dict) or "endings" not in event:
+        raise ChasquiUnavailableError(str(event.get("error", event)) if isinstance(event, dict) else str(event))
+    endings = list(endings_of(event))
+    left = [one["job_id"] for one in endings if one["status"] == COMPLETED and "result" not in one]
+    if left:
+        stored = _read(hook, queue_name, left)
+        endings = [stored.get(one["job_id"], one) for one in endings]
+    return [value_of(ending, on_dead) for ending in endings]
+
+
+def _read(hook: ChasquiHook, queue_name: str | None, job_ids: Sequence[str]) -> dict[str, Outcome]:
+    """Results from the server, some at a time; None is never left there, since every event has room for it."""
+    endings: dict[str, Outcome] = {}
+    with hook.get_queue(queue_name) as queue:
+        for start in range(0, len(job_ids), _READ_AT_ONCE):
+            page = job_ids[start : start + _READ_AT_ONCE]
+            for job_id, result in zip(page, queue.get_job_result_bulk(page), strict=True):
+                endings[job_id] = expired(job_id) if result is None else completed(job_id, result)
+    return endings
+
+
+def timeout_text(settings: Settings, queue_name: str | None, job_ids: Sequence[str], limit: str) -> str:
+    """That jobs have not ended in time, and what the server says of them now."""
+    name = settings.name_of(queue_name)
+    which = f"job {job_ids[0]} has" if len(job_ids) == 1 else f"{len(job_ids) or 'the'} jobs have"
+
+    async def look() -> list[str]:
+        async with asyncio.timeout(_LOOK_S), Queue(name, redis_url=settings.url, **settings.queue_options) as queue:
+            return [_standing(await queue.get_job(job_id)) for job_id in job_ids[:_NAMED]]
+
+    try:
+        now = "; ".join(asyncio.run(look()))
+    except RedisError as err:
+        now = str(settings.named(err))
+    except (ChasquiError, TimeoutError) as err:
+        now = str(err) or "the server gives no answer"
+    return f"{which} not ended within {limit} on queue {name!r} of connection {settings.conn_id!r}: {now}"
+
+
+def _standing(info: JobInfo) -> str:
+    error = f", its last error is: {info.last_error}" if info.last_error else ""
+    idle = " (is a worker running?)" if info.state is JobState.WAITING else ""
+    return f"job {info.id} is {info.state}{error}{idle}"
+
+
+def wait_now(
+    settings: Settings,
+    queue_name: str | None,
+    job_ids: Sequence[str],
+    *,
+    timeout_s: float | None,
+    on_dead: OnDead,
+    since_ms: int = 0,
+) -> list[Outcome]:
+    """How jobs end, from blocking code; raises `TimeoutError`."""
+
+    async def wait() -> list[Outcome]:
+        waits = Waits(settings, queue_name)
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await waits.endings(job_ids, stop_at_death=on_dead == "fail", since_ms=since_ms)
+        finally:
+            await waits.close()
+
+    return asyncio.run(wait())
+
+
+def look_now(
+    settings: Settings, queue_name: str | None, job_ids: Sequence[str], *, on_dead: OnDead
+) -> list[Outcome] | None:
+    """How jobs have ended, from blocking code; None if some have not."""
+
+    async def look() -> list[Outcome] | None:
+        waits = Waits(settings, queue_name)
+        try:
+            return await waits.endings_by_now(job_ids, stop_at_death=on_dead == "fail")
+        finally:
+            await waits.close()
+
+    return asyncio.run(look())

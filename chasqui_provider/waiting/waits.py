@@ -1,0 +1,252 @@
+"""Waiting for jobs to end: one place for sensors, operators and triggers.
+
+Every wait of a process on one connection and queue shares one `Queue`, and so one subscription and batched reads,
+however many there are. A job that ended before anybody waited, and whose result is gone, is found in the queue's past:
+one look into it serves all who began to wait at about the same time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+import time
+from collections.abc import AsyncIterator, Sequence
+from weakref import WeakKeyDictionary
+
+from chasqui_engine import (
+    ChasquiError,
+    JobFailedError,
+    Producer,
+    ProducerConfig,
+    Queue,
+    RedisError,
+    RefusedError,
+    ResultUnavailableError,
+)
+from chasqui_provider.connection.settings import Settings
+from chasqui_provider.hooks.chasqui import ChasquiHook
+from chasqui_provider.waiting.history import find_dead, find_outcomes
+from chasqui_provider.waiting.outcome import COMPLETED, Outcome, completed, dead, expired
+
+_log = logging.getLogger(__name__)
+
+_FOR_EVER_S = 10 * 365 * 86_400.0
+_PATIENCE_S = 2.0
+"""How long a result may be on its way before the past is searched for the job's end."""
+_LONGEST_PATIENCE_S = 600.0
+_QUIET_S = 0.5
+"""What was found or written is in the hands of those who wait for it after so long."""
+_SETTLED_MS = 1500
+"""An end told so long ago is past: its result was written, and read by whoever waited for it then."""
+_LOOKUPS = 20
+"""Jobs that one search looks for among the dead letters, where each costs a look of its own."""
+_REST = 9
+"""Searching takes a tenth of the time at most, however long the events and however many the waits."""
+_LONGEST_LOOK_S = 20.0
+_RETRY_S = 1.0
+
+
+class _Asked:
+    """One wait for which the past may have to be searched."""
+
+    __slots__ = ("found", "job_id", "patience_s", "search_at", "since_ms")
+
+    def __init__(self, job_id: str, since_ms: int) -> None:
+        loop = asyncio.get_running_loop()
+        self.job_id = job_id
+        self.since_ms = since_ms
+        self.found: asyncio.Future[Outcome] = loop.create_future()
+        self.patience_s = _PATIENCE_S
+        self.search_at = loop.time() + self.patience_s
+
+    def take(self, told: asyncio.Task[Outcome]) -> None:
+        """Takes what the wait itself was told."""
+        if told.cancelled() or self.found.done():
+            return
+        if (error := told.exception()) is not None:
+            self.found.set_exception(error)
+        else:
+            self.found.set_result(told.result())
+
+    def searched(self) -> None:
+        """Nothing was found: the next search has time."""
+        self.patience_s = min(self.patience_s * 8, _LONGEST_PATIENCE_S)
+        self.search_at = asyncio.get_running_loop().time() + self.patience_s
+
+
+class Waits:
+    """The waits on one queue."""
+
+    def __init__(self, settings: Settings, queue_name: str | None) -> None:
+        self._settings = settings
+        self.queue = Queue(settings.name_of(queue_name), redis_url=settings.url, **settings.queue_options)
+        self._asked: set[_Asked] = set()
+        self._untold: dict[_Asked, None] = {}
+        self._searched = asyncio.Event()
+        self._searching: asyncio.Task[None] | None = None
+
+    async def ending(self, job_id: str, since_ms: int = 0) -> Outcome:
+        """How a job ends; waits for it. What the events tell from before `since_ms` is of an earlier run of the id."""
+        asked = _Asked(job_id, since_ms)
+        told = asyncio.create_task(self._told(job_id))
+        told.add_done_callback(asked.take)
+        self._asked.add(asked)
+        if self._searching is None:
+            self._searching = asyncio.create_task(self._search())
+        try:
+            return await asked.found
+        finally:
+            self._asked.discard(asked)
+            told.cancel()
+
+    async def endings(self, job_ids: Sequence[str], *, stop_at_death: bool, since_ms: int = 0) -> list[Outcome]:
+        """How several jobs end, in their order; with `stop_at_death`, what is known when the first one is dead."""
+        if len(job_ids) == 1:
+            return [await self.ending(job_ids[0], since_ms)]
+        waits = [asyncio.ensure_future(self.ending(job_id, since_ms)) for job_id in job_ids]
+        try:
+            for finished in asyncio.as_completed(waits):
+                if (await finished)["status"] != COMPLETED and stop_at_death:
+                    break
+            return [wait.result() for wait in waits if wait.done()]
+        finally:
+            for wait in waits:
+                wait.cancel()
+            await asyncio.gather(*waits, return_exceptions=True)
+
+    async def endings_by_now(self, job_ids: Sequence[str], *, stop_at_death: bool) -> list[Outcome] | None:
+        """`endings` without waiting for more than one look into the past; None if some have not ended."""
+        ending = asyncio.ensure_future(self.endings(job_ids, stop_at_death=stop_at_death))
+        looked = asyncio.ensure_future(self._searched.wait())
+        try:
+            await asyncio.wait({ending, looked}, timeout=_LONGEST_LOOK_S, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({ending}, timeout=_QUIET_S)
+            return ending.result() if ending.done() else None
+        finally:
+            ending.cancel()
+            looked.cancel()
+            await asyncio.gather(ending, looked, return_exceptions=True)
+
+    async def close(self) -> None:
+        """Ends the connections."""
+        if self._searching is not None:
+            self._searching.cancel()
+            await asyncio.gather(self._searching, return_exceptions=True)
+        await self.queue.close()
+
+    async def _told(self, job_id: str) -> Outcome:
+        while True:
+            try:
+                return completed(job_id, await self.queue.wait_for_result(job_id, timeout=_FOR_EVER_S))
+            except JobFailedError as err:
+                return dead(job_id, err.reason, err.detail, err.attempt)
+            except ResultUnavailableError:
+                return expired(job_id)
+            except RefusedError as err:
+                raise self._settings.named(err) from err
+            except RedisError as err:
+                _log.warning("the wait for job %s goes on: %s", job_id, self._settings.named(err))
+                await asyncio.sleep(_RETRY_S)
+
+    async def _search(self) -> None:
+        """Looks into the past for those who wait in vain, ever more rarely, as long as there are any."""
+        now = asyncio.get_running_loop().time
+        pause_s = _PATIENCE_S / 4
+        while self._asked:
+            await asyncio.sleep(pause_s)
+            asked = {one for one in self._asked if one.search_at <= now()}
+            if not asked and not self._untold:
+                continue
+            begun = now()
+            try:
+                ended = await self._ended(asked)
+                pause_s = max(_PATIENCE_S / 4, (now() - begun) * _REST)
+                await self._tell(ended)
+            except ChasquiError as err:
+                _log.warning("searching the past of %s: %s; trying on", self.queue.name, err)
+            for one in asked:
+                one.searched()
+            self._searched.set()
+        self._searching = None
+
+    async def _ended(self, asked: set[_Asked]) -> dict[_Asked, Outcome]:
+        """Of the jobs asked for, those that the past knows the end of."""
+        ended: dict[_Asked, Outcome] = {}
+        settled_ms = int(time.time() * 1000) - _SETTLED_MS
+        config = ProducerConfig(queue_name=self.queue.name)
+        async with await Producer.connect(self._settings.url, config) as producer:
+            if asked:
+                since_ms = min(one.since_ms for one in asked)
+                told = await find_outcomes(producer, {one.job_id for one in asked}, since_ms=since_ms)
+                for one in asked:
+                    last = told.get(one.job_id)
+                    if last and one.since_ms <= last.at_ms <= settled_ms and (ending := last.ending):
+                        ended[one] = ending
+                # In any order: whoever asks again and again for many has them all looked for in time.
+                untold = [one for one in asked if one.job_id not in told]
+                self._untold |= dict.fromkeys(random.sample(untold, len(untold)))
+            return ended | await self._dead(producer)
+
+    async def _dead(self, producer: Producer) -> dict[_Asked, Outcome]:
+        """Of the jobs of which no event tells, those among the dead letters; some of them at a time."""
+        self._untold = {one: None for one in self._untold if one in self._asked}
+        if not self._untold:
+            return {}
+        if not (await producer.counts()).dead:
+            self._untold.clear()
+        found: dict[_Asked, Outcome] = {}
+        for one in list(self._untold)[:_LOOKUPS]:
+            del self._untold[one]
+            if ending := await find_dead(producer, one.job_id, since_ms=one.since_ms):
+                found[one] = ending
+        return found
+
+    async def _tell(self, ended: dict[_Asked, Outcome]) -> None:
+        await asyncio.sleep(_QUIET_S if ended else 0)
+        left = [one for one in ended if not one.found.done() and one in self._asked]
+        results = await self.queue.get_job_result_bulk([one.job_id for one in left])
+        for one, result in zip(left, results, strict=True):
+            # A result that is there is told by the wait itself.
+            if result is None and not one.found.done():
+                one.found.set_result(ended[one])
+
+
+class _Shared:
+    """A `Waits` with those who use it counted."""
+
+    def __init__(self, chasqui_conn_id: str, queue_name: str | None) -> None:
+        self.users = 0
+        self.opening = asyncio.create_task(self._open(chasqui_conn_id, queue_name))
+
+    @staticmethod
+    async def _open(chasqui_conn_id: str, queue_name: str | None) -> Waits:
+        return Waits(await ChasquiHook(chasqui_conn_id).get_settings(), queue_name)
+
+    async def close(self) -> None:
+        if self.opening.done() and not self.opening.cancelled() and self.opening.exception() is None:
+            await self.opening.result().close()
+        self.opening.cancel()
+
+
+_shared: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[str, str | None], _Shared]] = WeakKeyDictionary()
+
+
+@contextlib.asynccontextmanager
+async def shared_waits(chasqui_conn_id: str, queue_name: str | None) -> AsyncIterator[Waits]:
+    """The waits on one connection and queue of this event loop: opened by the first who asks, closed by the last."""
+    of_loop = _shared.setdefault(asyncio.get_running_loop(), {})
+    key = chasqui_conn_id, queue_name
+    shared = of_loop.get(key)
+    if shared is None:
+        shared = of_loop[key] = _Shared(*key)
+    shared.users += 1
+    try:
+        yield await asyncio.shield(shared.opening)
+    finally:
+        shared.users -= 1
+        if not shared.users:
+            if of_loop.get(key) is shared:
+                del of_loop[key]
+            await shared.close()
