@@ -1,4 +1,4 @@
-"""What becomes of a job: decided here, as a value; carried out by `acks`, `retries` and `burials`."""
+"""The verdict on a job, as a value: retry or bury. `settlement` carries it out."""
 
 from __future__ import annotations
 
