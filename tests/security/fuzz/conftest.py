@@ -35,3 +35,11 @@ def filled(client: redis.Redis) -> Filled:
     take_some(client, filled.queue, SEED)
     add_neighbours(client, SEED)
     return filled
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Part of `make soak`: they take gigabytes and minutes of a core, and what runs beside them is late."""
+    for item in items:
+        if "tests/security/fuzz/" in item.nodeid:
+            item.add_marker(pytest.mark.soak)
