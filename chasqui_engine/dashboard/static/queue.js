@@ -70,8 +70,11 @@ export async function showQueue(main, at, { me, crumbs, tell }) {
   context.rewatch = watch("api/queue/live", "api/queue", () => ({ ...place, minutes: context.minutes }), show, tell);
 }
 
+// Not by `scrollIntoView`: where Chromium takes that for the place one is at, the first Tab would start from here.
 function bringIntoView(tab) {
-  tab.scrollIntoView({ block: "nearest", inline: "center" });
+  const bar = tab.parentElement;
+  const [inner, outer] = [tab.getBoundingClientRect(), bar.getBoundingClientRect()];
+  bar.scrollLeft += inner.left + inner.width / 2 - (outer.left + outer.width / 2);
 }
 
 function badge() {
