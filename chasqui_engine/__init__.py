@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from chasqui_engine.backoff import BackoffKind, BackoffSpec, RetryConfig
     from chasqui_engine.config import ConsumerConfig, ProducerConfig, PromoterConfig, SchedulerConfig
     from chasqui_engine.consumer import Consumer, Handler
+    from chasqui_engine.consumer.job_logging import JobIdFilter
     from chasqui_engine.errors import (
         ChasquiError,
         ConfigError,
@@ -62,6 +63,7 @@ _HOMES = {
     "backoff": ("BackoffKind", "BackoffSpec", "RetryConfig"),
     "config": ("ConsumerConfig", "ProducerConfig", "PromoterConfig", "SchedulerConfig"),
     "consumer": ("Consumer", "Handler"),
+    "consumer.job_logging": ("JobIdFilter",),
     "admin.delayed": ("DelayedJob",),
     "errors": (
         "ChasquiError",
@@ -147,6 +149,7 @@ __all__ = [
     "Job",
     "JobFailedError",
     "JobId",
+    "JobIdFilter",
     "JobInfo",
     "JobOutcome",
     "JobOutcomeKind",

@@ -80,7 +80,7 @@ def _decode_error(what: str, err: Exception) -> DecodeError:
 
 
 def _encode_error(err: Exception) -> EncodeError:
-    if str(err) == "recursion limit exceeded":  # as msgpack has it
+    if str(err).startswith("recursion limit exceeded"):  # as msgpack has it, in some versions with a full stop
         return EncodeError("cannot be written as MessagePack: nested too deeply")
     return EncodeError(_decode_error("cannot be written as MessagePack", err).args[0])
 

@@ -209,6 +209,8 @@ class ConsumerConfig:
     relay: bool = False
     """For a handler that only hands jobs on to another system: a run is an offer to it. So `max_attempts` counts, not
     the number that a job brings for those who work on it; and no job runs alone because workers went silent with it."""
+    log_job_ids: bool = False
+    """Whether what a handler logs can carry its job's id: add a `JobIdFilter` to the logging handler."""
     metrics: MetricsSink = field(default_factory=noop_sink)
     """Who is told about every run, retry and burial."""
 
@@ -223,7 +225,8 @@ class ConsumerConfig:
         carried = ("ack_batch", "retry_inflight", "dlq_inflight", "delayed_promote_batch")
         _check_whole(self, 1, *carried, most=_MOST_PER_CALL)
         _check_whole(self, 0, "ack_idle_ms")
-        _check_flags(self, "delayed_enabled", "events_enabled", "run_scheduler", "store_results", "relay")
+        _check_flags(self, "delayed_enabled", "events_enabled", "run_scheduler", "store_results")
+        _check_flags(self, "relay", "log_job_ids")
         _check_kind(self, "retry", RetryConfig)
         _check_kind(self, "scheduler", SchedulerConfig)
         _check_kind(self, "metrics", MetricsSink)

@@ -12,7 +12,7 @@ from chasqui_engine.aio import cancel_and_wait, sleep_until
 from chasqui_engine.clock import monotonic
 from chasqui_engine.errors import RedisError
 
-_log = logging.getLogger("chasqui")
+_log = logging.getLogger("chasqui.leader")
 
 _RENEWALS_PER_TTL = 3
 _TRIES_PER_TTL = 10
@@ -57,9 +57,9 @@ class Leader:
             if await self._hold():
                 return await tick()
         except RedisError as err:
-            _log.warning("%s: %s; trying on", self._lock, err)
+            _log.warning("%s: %s; retrying", self._lock, err)
         except Exception:  # noqa: BLE001 - one bad record must not end the duty for all others
-            _log.exception("%s: this round failed; trying on", self._lock)
+            _log.exception("%s: this round failed; retrying", self._lock)
         return self._ttl_s / _TRIES_PER_TTL
 
     async def _hold(self) -> bool:

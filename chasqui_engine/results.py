@@ -28,7 +28,7 @@ from chasqui_engine.errors import (
     ShutdownError,
 )
 
-_log = logging.getLogger("chasqui")
+_log = logging.getLogger("chasqui.results")
 
 _SWEEP_S = 1.0
 _GRACE_S = 1.0
@@ -129,7 +129,7 @@ class ResultHub:
                     self._subscription, self._keys, last_id, count=_EVENTS_PER_READ, block_ms=_BLOCK_MS
                 )
             except RedisError as err:
-                _log.warning("results of %s: %s; trying on", self._keys.queue, err)
+                _log.warning("results of %s: %s; retrying", self._keys.queue, err)
                 await asyncio.sleep(_SWEEP_S)
                 continue
             for entry_id, fields in entries:
@@ -181,7 +181,7 @@ class ResultHub:
                 for job_id in self._waited:
                     self._resolve(job_id, Outcome(error=err))
             except RedisError as err:
-                _log.warning("results of %s: %s; trying on", self._keys.queue, err)
+                _log.warning("results of %s: %s; retrying", self._keys.queue, err)
 
     async def _settle(self, job_ids: list[str]) -> None:
         asked_at = monotonic()

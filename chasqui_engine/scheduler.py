@@ -17,7 +17,7 @@ from chasqui_engine.leader import Leader
 from chasqui_engine.schedule.plan import plan_fires
 from chasqui_engine.schedule.store import decode_stored
 
-_log = logging.getLogger("chasqui")
+_log = logging.getLogger("chasqui.schedule")
 
 _UNREADABLE_PAUSE_MS = 3_600_000
 """A spec that cannot be read is looked at again after this; a newer engine may have written it."""
@@ -49,7 +49,7 @@ class Scheduling:
         replies = await repeatables.fire(self._link, self._keys, fires)
         refused = [reply for reply in replies if isinstance(reply, Exception)]
         if refused:
-            _log.warning("%d repeatables of %s did not fire: %s; trying on", len(refused), self._keys.queue, refused[0])
+            _log.warning("%d repeatables of %s did not fire: %s; retrying", len(refused), self._keys.queue, refused[0])
         if (more or len(fires) < len(due)) and len(refused) < len(fires):
             return 0
         tick_s = self._config.tick_interval_ms / 1000

@@ -27,12 +27,14 @@ class Worker:
     - `store_results`, `result_ttl_ms`: whether what the handler returns is kept, and how long (an hour).
     - `time_limit_secs`: longest a handler may run, as a number or a function of the job.
     - `shutdown_deadline_secs`: how long running jobs may take to end at a stop (30).
+    - `log_job_ids`: whether `JobIdFilter` can say which job a log record of a handler belongs to.
     - `credential_provider`: a function that gives user and password whenever a connection is opened.
     - `read_block_ms`, `read_count` and the others: as in `ConsumerConfig`, which says what each is for.
     """
 
     _shutdown: StopSignal | None = None
     _running: asyncio.Task[None] | None = None
+    _closed = False
 
     def __init__(
         self,
@@ -61,6 +63,7 @@ class Worker:
         time_limit_secs: TimeLimit = None,
         run_plain_in: RunPlainIn | None = None,
         relay: bool = False,
+        log_job_ids: bool = False,
         metrics: MetricsSink | None = None,
     ) -> None:
         given = {
@@ -77,7 +80,6 @@ class Worker:
             "metrics": metrics,
             "scheduler": None if scheduler_tick_ms is None else SchedulerConfig(tick_interval_ms=scheduler_tick_ms),
         }
-        settings: dict[str, Any] = {field: value for field, value in given.items() if value is not None}
         self._handler = check_handler(handler)
         self._config = ConsumerConfig(
             queue_name=queue_name,
@@ -89,10 +91,10 @@ class Worker:
             run_scheduler=run_scheduler,
             store_results=store_results,
             relay=relay,
-            **settings,
+            log_job_ids=log_job_ids,
+            **_only_given(given),
         )
         self._consumer = Consumer(apply_tls(redis_url, tls), self._config, credential_provider=credential_provider)
-        self._closed = False
         self._started = asyncio.Event()
 
     @property
@@ -161,6 +163,10 @@ class Worker:
 
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
+
+
+def _only_given(settings: dict[str, Any]) -> dict[str, Any]:
+    return {field: value for field, value in settings.items() if value is not None}
 
 
 def _whole_seconds(result_ttl_ms: int) -> int:

@@ -16,7 +16,7 @@ from chasqui_engine.errors import DecodeError
 from chasqui_engine.job import DlqEntry, DlqReason
 from chasqui_engine.payload_preview import glimpse_job
 
-_log = logging.getLogger("chasqui")
+_log = logging.getLogger("chasqui.admin")
 
 _PAGE = 250
 _DIED_RUNNING = frozenset({"retries_exhausted", "unrecoverable"})

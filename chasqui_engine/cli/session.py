@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, get_type_hints
 
 import typer
 
+from chasqui_engine.cli.logs import log_to_stderr
 from chasqui_engine.cli.prompt import ask_yes_or_no
-from chasqui_engine.cli.terminal import SafeFormatter, one_json_line, safe_console, say
+from chasqui_engine.cli.terminal import one_json_line, safe_console, say
 from chasqui_engine.config import ProducerConfig
 from chasqui_engine.connections import connection_url
 from chasqui_engine.errors import (
@@ -36,7 +37,6 @@ FAILED, USAGE, NOT_THERE, NO_SERVER, OUT_OF_TIME, INTERRUPTED, UNHEARD = 1, 2, 3
 """Exit codes."""
 OWN_SERVER = "--url embedded:///tmp/chasqui"
 """Where to try things out without a server."""
-LOG_FORMAT = "%(levelname)s %(name)s: %(message)s"
 
 _CONNECTION = "Connection and output"
 
@@ -169,7 +169,7 @@ def command(
 
         @wraps(function)
         def wrapper(url: str | None, conn_id: str | None, as_json: bool, debug: bool, **own: Any) -> int:
-            _log_to_stderr(logging.DEBUG if debug else logging.WARNING)
+            log_to_stderr(logging.DEBUG if debug else logging.WARNING)
             return _guarded(function, url, conn_id, as_json, debug, own)
 
         signature = inspect.Signature([p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own] + common)
@@ -179,12 +179,6 @@ def command(
         app.command(name, **options)(wrapper)
 
     return register
-
-
-def _log_to_stderr(level: int) -> None:
-    handler = logging.StreamHandler()
-    handler.setFormatter(SafeFormatter(LOG_FORMAT))
-    logging.basicConfig(level=level, handlers=[handler])
 
 
 def _guarded(

@@ -7,7 +7,7 @@ import logging
 from chasqui_engine._redis.client.link import Link
 from chasqui_engine.clock import monotonic
 
-_log = logging.getLogger("chasqui")
+_log = logging.getLogger("chasqui.consumer")
 
 _STEP_MS = 1000
 _SLOW_S = 0.5

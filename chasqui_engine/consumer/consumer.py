@@ -15,6 +15,7 @@ from chasqui_engine.aio import Stop, cancel_and_wait
 from chasqui_engine.clock import monotonic
 from chasqui_engine.config import ConsumerConfig
 from chasqui_engine.consumer.buffer import PrefetchBuffer
+from chasqui_engine.consumer.context import ConsumerContext
 from chasqui_engine.consumer.execution.fork_guard import guard_against_forks
 from chasqui_engine.consumer.execution.handler import Handler, Handlers
 from chasqui_engine.consumer.heartbeat import Heartbeat
@@ -28,7 +29,7 @@ from chasqui_engine.posix import need_posix
 from chasqui_engine.promoter import Promotion
 from chasqui_engine.scheduler import Scheduling
 
-_log = logging.getLogger("chasqui")
+_log = logging.getLogger("chasqui.consumer")
 
 _LEASE_SHARE = 0.5
 """Of claim_min_idle: heartbeats come every third of it, so an entry confirmed within half of it is surely ours."""
@@ -66,7 +67,10 @@ class Consumer:
             await running.start()
             if started is not None:
                 started.set()
+            about = (self._config.consumer_id, self._config.queue_name, self._config.group)
+            _log.info("worker %s started: queue %s, group %s, %d jobs at once", *about, self._config.concurrency)
             await running.until(shutdown)
+            _log.info("worker %s stopped: queue %s, group %s", *about)
         finally:
             await connector.close()
 
@@ -83,17 +87,16 @@ class _Running:
         self._config = config
         self._reads = connector.link(FOR_EVER)
         self._commands = commands = connector.link(FOR_EVER)
-        self._who = who = GroupMember(connector.keys, config.group, config.consumer_id)
+        self._member = member = GroupMember(connector.keys, config.group, config.consumer_id)
         self._in_flight = in_flight = InFlight(min(config.claim_min_idle_ms / 1000 * _LEASE_SHARE, _LONGEST_LEASE_S))
         self._buffer = buffer = PrefetchBuffer(shutdown)
         self._handlers = Handlers(handler, config)
-        sink = guard(config.metrics)
-        self._settler = Settler(commands, who, config, in_flight, buffer, sink)
-        tasks = JobRunner(self._handlers.run, commands, who, config, in_flight, buffer, self._settler, sink)
-        self._tasks = tasks
-        self._reader = Reader(self._reads, commands, who, config, in_flight, buffer, tasks, sink)
+        context = ConsumerContext(commands, member, config, in_flight, buffer, guard(config.metrics))
+        self._settler = Settler(context)
+        self._runner = JobRunner(context, self._handlers.run, self._settler)
+        self._reader = Reader(context, self._reads)
         deadline_s = config.shutdown_deadline_secs
-        self._heartbeat = Heartbeat(heart, who, in_flight, config.claim_min_idle_ms, shutdown, deadline_s)
+        self._heartbeat = Heartbeat(heart, member, in_flight, config.claim_min_idle_ms, shutdown, deadline_s)
         self._promotion = Promotion(commands, connector.keys, config.promoter())
         self._scheduling = Scheduling(commands, connector.keys, config.scheduler)
         self._stop_duties = asyncio.Event()
@@ -105,11 +108,11 @@ class _Running:
         """Connects and starts every stage."""
         await self._reads.connect(_START_PATIENCE_S)
         await self._commands.connect(_START_PATIENCE_S)
-        await group.ensure_group(self._commands, self._who)
+        await group.ensure_group(self._commands, self._member)
         self._heartbeat.start()
         guard_against_forks(asyncio.get_running_loop())
         names = range(self._config.concurrency)
-        self._working = [asyncio.create_task(self._tasks.work(), name=f"chasqui-worker-{n}") for n in names]
+        self._working = [asyncio.create_task(self._runner.work(), name=f"chasqui-worker-{n}") for n in names]
         self._reading = [
             asyncio.create_task(self._reader.read(), name="chasqui-reader"),
             asyncio.create_task(self._reader.claim(), name="chasqui-claimer"),
@@ -141,13 +144,13 @@ class _Running:
         self._reads.drop()
         await asyncio.sleep(0)
         waiting = [delivery.entry_id for delivery in self._buffer.close()]
-        await self._in_time(group.release(self._commands, self._who, waiting), deadline, "handing jobs back")
+        await self._in_time(group.release(self._commands, self._member, waiting), deadline, "releasing jobs")
         await self._finish_running(deadline)
         last = max(deadline, monotonic()) + _LAST_WORDS_S if deadline - monotonic() < _LAST_WORDS_S else deadline
-        await self._in_time(self._settler.drain(), last, "writing how jobs ended")
+        await self._in_time(self._settler.drain(), last, "settling jobs")
         # All that matters is written. A server that is gone is not waited for with what others notice by themselves.
         soon = min(last, monotonic() + _LAST_WORDS_S)
-        await self._in_time(group.remove_consumer(self._commands, self._who), soon, "leaving the group")
+        await self._in_time(group.remove_consumer(self._commands, self._member), soon, "leaving the group")
         await cancel_and_wait(*(await self._unfinished_duties(soon)))
         await self._heartbeat.stop()
         self._handlers.close()
@@ -159,7 +162,7 @@ class _Running:
             return
         _, late = await asyncio.wait(self._working, timeout=max(0.0, deadline - monotonic()))
         if late:
-            _log.warning("%d jobs did not end within the shutdown deadline; they are handed back", len(late))
+            _log.warning("%d jobs did not end within the shutdown deadline; they go to other workers", len(late))
             for task in late:
                 task.cancel()
             # A handler that shrugs off its cancellation is left behind.
@@ -174,4 +177,6 @@ class _Running:
         try:
             await asyncio.wait_for(work, timeout=max(0.05, deadline - monotonic()))
         except (ChasquiError, TimeoutError) as err:
-            _log.warning("%s did not succeed (%s); silence will free those jobs", what, str(err) or "out of time")
+            _log.warning(
+                "%s failed (%s); the jobs will be reclaimed after claim_min_idle_ms", what, str(err) or "out of time"
+            )

@@ -19,7 +19,7 @@ from chasqui_engine.consumer import heartbeat_thread
 from chasqui_engine.consumer.in_flight import InFlight
 from chasqui_engine.errors import error_text
 
-_log = logging.getLogger("chasqui")
+_log = logging.getLogger("chasqui.consumer")
 
 BEATS_PER_IDLE = 3
 """Heartbeats within the time after which a silent worker's jobs are taken."""
@@ -35,14 +35,14 @@ class Heartbeat:
     def __init__(
         self,
         connector: Connector,
-        who: GroupMember,
+        member: GroupMember,
         in_flight: InFlight,
         claim_min_idle_ms: int,
         shutdown: Stop,
         deadline_s: float,
     ) -> None:
         self._connector = connector
-        self._who = who
+        self._member = member
         self._in_flight = in_flight
         self._interval_s = claim_min_idle_ms / 1000 / BEATS_PER_IDLE
         self._shutdown = shutdown
@@ -81,7 +81,7 @@ class Heartbeat:
             try:
                 if entry_ids := self._in_flight.entry_ids():
                     async with asyncio.timeout(patience_s):
-                        lost = await group.heartbeat(link, self._who, entry_ids)
+                        lost = await group.heartbeat(link, self._member, entry_ids)
                     self._in_flight.note_heartbeat(asked_at, lost)
                 silent = False
             except TimeoutError:
@@ -89,10 +89,10 @@ class Heartbeat:
                 link.drop()
                 if not silent:
                     # No answer, or a refusal each time; the link has said which.
-                    _log.warning("heartbeat of %s: not done within %.1f s; trying on", self._who.consumer, patience_s)
+                    _log.warning("heartbeat of %s: not done within %.1f s; retrying", self._member.consumer, patience_s)
                 silent = True
             except Exception as err:  # noqa: BLE001 - a credential provider may raise anything; silence costs us our jobs
-                _log.warning("heartbeat of %s: %s; trying on", self._who.consumer, error_text(err))
+                _log.warning("heartbeat of %s: %s; retrying", self._member.consumer, error_text(err))
             await sleep_until(stop, max(0.001, self._interval_s - (monotonic() - asked_at)))
 
     async def _watch_the_deadline(self, link: Link, stop: asyncio.Event, beating: asyncio.Task[None]) -> None:
@@ -103,8 +103,8 @@ class Heartbeat:
         while await self._worker_answers():
             await sleep_until(stop, _LOOK_EVERY_S)
         await cancel_and_wait(beating)
-        count = await group.remove_consumer(link, self._who)
-        _log.warning("a handler blocks the event loop past the shutdown deadline; %d jobs are handed back", count)
+        count = await group.remove_consumer(link, self._member)
+        _log.warning("a handler blocks the event loop past the shutdown deadline; %d jobs go to other workers", count)
 
     async def _worker_answers(self) -> bool:
         """Whether the loop of the worker turns."""

@@ -9,29 +9,28 @@ from chasqui_engine._redis.commands import group
 from chasqui_engine._redis.commands.group import GroupMember
 from chasqui_engine.clock import monotonic
 
-_log = logging.getLogger("chasqui")
+_log = logging.getLogger("chasqui.consumer")
 
 
 class Orphans:
     """Looks for them, and brings them back among what silent workers had."""
 
-    def __init__(self, link: Link, who: GroupMember, claim_min_idle_ms: int) -> None:
+    def __init__(self, link: Link, member: GroupMember, claim_min_idle_ms: int) -> None:
         self._link = link
-        self._who = who
+        self._member = member
         self._patience_s = claim_min_idle_ms / 1000
         self._seen_at: dict[bytes, float] = {}
 
     async def look(self) -> None:
         """Takes up what nobody has had for as long as a worker may be silent: one that lives takes it back."""
-        found = await group.list_orphans(self._link, self._who)
+        found = await group.list_orphans(self._link, self._member)
         now = monotonic()
         self._seen_at = {entry_id: self._seen_at.get(entry_id, now) for entry_id in found}
         ripe = [entry_id for entry_id, since in self._seen_at.items() if now - since >= self._patience_s]
         if ripe:
-            lost = await group.heartbeat(self._link, self._who, ripe)
+            lost = await group.heartbeat(self._link, self._member, ripe)
             _log.warning(
-                "%d jobs of %s had been given out and nobody had them (was a consumer deleted by hand?); "
-                "they are free for others again",
+                "reclaimed %d orphaned entries of queue %s (was a consumer deleted manually?)",
                 len(ripe) - len(lost),
-                self._who.keys.queue,
+                self._member.keys.queue,
             )

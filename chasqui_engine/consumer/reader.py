@@ -7,20 +7,17 @@ import logging
 
 from chasqui_engine._redis.client.link import CommandError, Link
 from chasqui_engine._redis.commands import group, stats
-from chasqui_engine._redis.commands.group import Delivery, GroupMember, Pending
+from chasqui_engine._redis.commands.group import Delivery, Pending
 from chasqui_engine.aio import cancel_and_wait
 from chasqui_engine.clock import monotonic
-from chasqui_engine.config import ConsumerConfig
-from chasqui_engine.consumer.buffer import PrefetchBuffer
 from chasqui_engine.consumer.clock_steps import ClockSteps
-from chasqui_engine.consumer.in_flight import POISON_SUSPECT, InFlight
+from chasqui_engine.consumer.context import ConsumerContext
+from chasqui_engine.consumer.in_flight import POISON_SUSPECT
 from chasqui_engine.consumer.orphans import Orphans
-from chasqui_engine.consumer.runner import JobRunner
 from chasqui_engine.consumer.silent_owners import IdleEntries
 from chasqui_engine.metrics.events import ReaderBatch
-from chasqui_engine.metrics.safe_sink import SafeSink
 
-_log = logging.getLogger("chasqui")
+_log = logging.getLogger("chasqui.consumer")
 
 _AHEAD_S = 0.1
 """The buffer holds what the workers will start within this time: enough to keep them busy, not more than that away
@@ -39,41 +36,38 @@ _GROUP_GONE = ("NOGROUP", "UNBLOCKED")
 class Reader:
     """Reads while there is room."""
 
-    def __init__(
-        self,
-        reads: Link,
-        commands: Link,
-        who: GroupMember,
-        config: ConsumerConfig,
-        in_flight: InFlight,
-        buffer: PrefetchBuffer,
-        tasks: JobRunner,
-        sink: SafeSink,
-    ) -> None:
+    def __init__(self, context: ConsumerContext, reads: Link) -> None:
         self._reads = reads
-        self._commands = commands
-        self._who = who
-        self._config = config
-        self._in_flight = in_flight
-        self._buffer = buffer
-        self._tasks = tasks
-        self._sink = sink
-        self._orphans = Orphans(commands, who, config.claim_min_idle_ms)
+        self._commands = commands = context.link
+        self._member = member = context.member
+        self._config = config = context.config
+        self._in_flight = context.in_flight
+        self._buffer = context.buffer
+        self._sink = context.sink
+        self._pace = context.pace
+        self._orphans = Orphans(commands, member, config.claim_min_idle_ms)
         self._idle = IdleEntries(config.claim_min_idle_ms)
-        self._clock = ClockSteps(commands, who.keys.queue)
-        self._paused = self._claiming = self._told_blind = False
+        self._clock = ClockSteps(commands, context.queue)
+        self._paused = self._claiming = self._warned_blind = False
 
     async def read(self) -> None:
         """Brings new entries, until cancelled; none while the queue is paused."""
         while True:
-            while await self._pause_is_set():
-                await self._let_go()
-                await asyncio.sleep(_PAUSE_CHECK_S)
+            if await self._pause_is_set():
+                await self._wait_for_resume()
             await self._read_until_paused()
+
+    async def _wait_for_resume(self) -> None:
+        _log.info("queue %s is paused; consumer %s takes no jobs", self._member.keys.queue, self._member.consumer)
+        while self._paused:
+            await self._release_unstarted()
+            await asyncio.sleep(_PAUSE_CHECK_S)
+            await self._pause_is_set()
+        _log.info("queue %s is resumed; consumer %s takes jobs again", self._member.keys.queue, self._member.consumer)
 
     async def _read_until_paused(self) -> None:
         # In a task of its own, so that looking for a pause costs the reads nothing and can break one that waits.
-        reading = asyncio.create_task(self._read_on(), name="chasqui-reads")
+        reading = asyncio.create_task(self._read_new(), name="chasqui-reads")
         try:
             while True:
                 if (await asyncio.wait({reading}, timeout=_PAUSE_CHECK_S))[0]:
@@ -82,34 +76,33 @@ class Reader:
                     break
         finally:
             await cancel_and_wait(reading)
-        _log.info("queue %s is paused; %s takes no more jobs", self._who.keys.queue, self._who.consumer)
         # The server may be about to answer the read that was given up: to a connection that is gone it cannot.
         self._reads.drop()
 
     async def _pause_is_set(self) -> bool:
         try:
-            self._paused = await stats.is_paused(self._commands, self._who.keys)
+            self._paused = await stats.is_paused(self._commands, self._member.keys)
         except CommandError as err:  # an ACL, say: such a worker cannot be paused, but it can work
-            if not self._told_blind:
-                self._told_blind = True
-                _log.warning("cannot see whether queue %s is paused: %s", self._who.keys.queue, err)
+            if not self._warned_blind:
+                self._warned_blind = True
+                _log.warning("cannot see whether queue %s is paused: %s", self._member.keys.queue, err)
             self._paused = False
         return self._paused
 
-    async def _let_go(self) -> None:
+    async def _release_unstarted(self) -> None:
         """Hands back what no handler has begun: the buffer, and what a read brought that was given up."""
         unbegun = self._buffer.empty()
-        pending = await group.list_pending_of(self._commands, self._who, at_most=len(self._in_flight) + _STRAYS)
+        pending = await group.list_pending_of(self._commands, self._member, at_most=len(self._in_flight) + _STRAYS)
         held = set(self._in_flight.entry_ids())
         # What a claim is bringing is ours before it is held.
         strays = [] if self._claiming else [entry_id for entry_id in pending if entry_id not in held]
         to_return = [delivery.entry_id for delivery in unbegun] + strays
         if to_return:
-            await group.release(self._commands, self._who, to_return)
+            await group.release(self._commands, self._member, to_return)
         for delivery in unbegun:
             self._in_flight.release(delivery)
 
-    async def _read_on(self) -> None:
+    async def _read_new(self) -> None:
         config = self._config
         backlog = False
         while True:
@@ -120,13 +113,13 @@ class Reader:
             try:
                 reads = await group.read(
                     self._reads,
-                    self._who,
+                    self._member,
                     counts=counts,
                     block_ms=config.block_ms,
                     read_at=monotonic(),
                 )
             except CommandError as err:
-                await self._mend_group(err)
+                await self._restore_group(err)
             else:
                 backlog = len(reads[-1]) == counts[-1]
                 for deliveries in reads:
@@ -141,16 +134,16 @@ class Reader:
                 await self._orphans.look()
                 await self._claim_idle()
             except CommandError as err:
-                await self._mend_group(err)
+                await self._restore_group(err)
             await asyncio.sleep(min(pause_s, self._idle.next_s))
 
     async def _claim_idle(self) -> None:
         while not self._paused:
             room = await self._room()
             asked_at = monotonic()
-            idle = await group.list_idle(self._commands, self._who, self._idle.seen_from_ms)
+            idle = await group.list_idle(self._commands, self._member, self._idle.seen_from_ms)
             # Of those in our name, what is held is not abandoned; what is not held came with an answer that was lost.
-            held, me = set(self._in_flight.entry_ids()), self._who.consumer.encode()
+            held, me = set(self._in_flight.entry_ids()), self._member.consumer.encode()
             others = [entry for entry in idle if entry.consumer != me or entry.entry_id not in held]
             ripe = self._idle.look(others, asked_at)[: min(room, self._config.batch)]
             if not ripe or not await self._claim(ripe):
@@ -162,7 +155,7 @@ class Reader:
         try:
             deliveries = await group.claim(
                 self._commands,
-                self._who,
+                self._member,
                 ripe,
                 min_idle_ms=self._config.claim_min_idle_ms,
                 read_at=monotonic(),
@@ -187,7 +180,7 @@ class Reader:
             await self._recount(ours)
 
     async def _recount(self, ours: list[Delivery]) -> None:
-        await group.set_delivery_counts(self._commands, self._who, [(one.entry_id, one.count) for one in ours])
+        await group.set_delivery_counts(self._commands, self._member, [(one.entry_id, one.count) for one in ours])
 
     async def _accept_again(self, again: list[Delivery]) -> None:
         """Of entries whose workers went silent, only what was begun is to count: each may wait here for another that
@@ -204,7 +197,7 @@ class Reader:
         """Waits until there is use for more entries; returns for how many."""
         config, buffer = self._config, self._buffer
         while True:
-            soon = int(_AHEAD_S / max(self._tasks.mean_duration_s, 1e-6) * config.concurrency)
+            soon = int(_AHEAD_S / max(self._pace.mean_s, 1e-6) * config.concurrency)
             ahead = max(1, min(soon, _BATCHES_AHEAD * config.batch))
             # Entries whose end is not written yet count too: with Redis slow to take acks, reading on helps nobody.
             unwritten = len(self._in_flight) - len(buffer) - config.concurrency
@@ -212,14 +205,14 @@ class Reader:
                 return buffer.idle + ahead - len(buffer)
             await buffer.wait_for_room()
 
-    async def _mend_group(self, err: CommandError) -> None:
+    async def _restore_group(self, err: CommandError) -> None:
         if not err.args[0].startswith(_GROUP_GONE):
             raise err
-        if await group.ensure_group(self._commands, self._who):
+        if await group.ensure_group(self._commands, self._member):
             _log.warning(
-                "group %s of %s was gone (flushed, deleted, or lost in a failover) and has been made again: %s",
-                self._who.group,
-                self._who.keys.queue,
+                "group %s of queue %s was gone (flushed, deleted, or lost in a failover) and was created again: %s",
+                self._member.group,
+                self._member.keys.queue,
                 err,
             )
 

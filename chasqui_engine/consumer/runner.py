@@ -7,75 +7,44 @@ import logging
 import os
 from typing import Any
 
-from chasqui_engine._redis.client.link import Link
 from chasqui_engine._redis.commands import group
-from chasqui_engine._redis.commands.group import Delivery, GroupMember
-from chasqui_engine._redis.commands.settle import Dead, Done, Failed
+from chasqui_engine._redis.commands.group import Delivery
+from chasqui_engine._redis.commands.settle import Ack, Bury
 from chasqui_engine.clock import monotonic
-from chasqui_engine.codec import (
-    decode_id,
-    decode_job,
-    encode_delayed,
-    encode_failure,
-    encode_payload,
-    with_attempt,
-)
-from chasqui_engine.config import ConsumerConfig
-from chasqui_engine.consumer.buffer import PrefetchBuffer
+from chasqui_engine.codec import encode_payload
+from chasqui_engine.consumer.context import ConsumerContext
 from chasqui_engine.consumer.execution.fork_guard import end_if_forked
 from chasqui_engine.consumer.execution.handler import HandlerPanicError, Run
-from chasqui_engine.consumer.in_flight import InFlight
+from chasqui_engine.consumer.failure_log import log_burial, log_retry
+from chasqui_engine.consumer.job_logging import running_job_id
 from chasqui_engine.consumer.settlement import Settler
-from chasqui_engine.consumer.verdict import (
-    MAX_DETAIL_CHARS,
-    MAX_ERROR_CHARS,
-    Bury,
-    allowed_runs,
-    brief,
-    judge_failure,
-    must_be_counted,
-    runs_begun,
-)
-from chasqui_engine.errors import DecodeError, EncodeError
-from chasqui_engine.job import DlqReason, Job
+from chasqui_engine.consumer.verdict import allowed_runs, judge_arrival, judge_failure, must_be_counted
+from chasqui_engine.errors import EncodeError
+from chasqui_engine.job import Job
 from chasqui_engine.metrics.events import JobOutcome, JobOutcomeKind
-from chasqui_engine.metrics.safe_sink import SafeSink
-from chasqui_engine.validation import MAX_JOB_NAME_BYTES
 
-_log = logging.getLogger("chasqui")
+_log = logging.getLogger("chasqui.consumer")
 
 _NO_MEMORY_S = 1.0
 """What a worker short of memory waits before it reads on: jobs that run beside it may end and free some."""
-
-_SMOOTHING = 0.05
 
 
 class JobRunner:
     """A fixed set of tasks over one buffer. What they share is here; a task's own state is its call stack."""
 
-    def __init__(
-        self,
-        run: Run,
-        link: Link,
-        who: GroupMember,
-        config: ConsumerConfig,
-        in_flight: InFlight,
-        buffer: PrefetchBuffer,
-        settler: Settler,
-        sink: SafeSink,
-    ) -> None:
+    def __init__(self, context: ConsumerContext, run: Run, settler: Settler) -> None:
         self._run = run
-        self._link = link
-        self._who = who
-        self._config = config
-        self._in_flight = in_flight
-        self._buffer = buffer
+        self._queue = context.queue
+        self._link = context.link
+        self._member = context.member
+        self._config = context.config
+        self._in_flight = context.in_flight
+        self._buffer = context.buffer
+        self._sink = context.sink
+        self._pace = context.pace
         self._settler = settler
-        self._sink = sink
-        self._tell_progress = settler.progress
+        self._emit_progress = settler.progress
         self._pid = os.getpid()
-        self.mean_duration_s = 0.1
-        """How long handlers take of late; starts with a guess that keeps the buffer small."""
         self._asking: asyncio.Task[float] | None = None
 
     async def work(self) -> None:
@@ -106,9 +75,9 @@ class JobRunner:
             return
         if job is None:
             return
-        if must_be_counted(job, delivery.deliveries, self._allowed_runs(job)):
+        if must_be_counted(job, delivery.deliveries, allowed_runs(job, self._config)):
             delivery.counted = True
-            if await group.set_delivery_counts(self._link, self._who, [(delivery.entry_id, delivery.count)]):
+            if await group.set_delivery_counts(self._link, self._member, [(delivery.entry_id, delivery.count)]):
                 self._settler.forget(delivery)
                 return
             if self._buffer.stopped:
@@ -118,7 +87,7 @@ class JobRunner:
 
     async def _give_back_uncounted(self, delivery: Delivery) -> None:
         """The run does not begin, and nobody counts it."""
-        await group.release(self._link, self._who, [delivery.entry_id])
+        await group.release(self._link, self._member, [delivery.entry_id])
         self._settler.forget(delivery)
 
     async def _run_quarantined(self, delivery: Delivery) -> None:
@@ -138,7 +107,7 @@ class JobRunner:
                 self._asking = asyncio.create_task(self._ask())
             asked_at = await asyncio.shield(self._asking)
         if self._buffer.stopped and not delivery.lost:
-            await group.release(self._link, self._who, [delivery.entry_id])
+            await group.release(self._link, self._member, [delivery.entry_id])
             delivery.lost = True
         if delivery.lost:
             self._settler.forget(delivery)
@@ -147,54 +116,25 @@ class JobRunner:
     async def _ask(self) -> float:
         asked_at = monotonic()
         self._in_flight.note_heartbeat(
-            asked_at, await group.heartbeat(self._link, self._who, self._in_flight.entry_ids())
+            asked_at, await group.heartbeat(self._link, self._member, self._in_flight.entry_ids())
         )
         return asked_at
 
     def _open(self, delivery: Delivery) -> Job | None:
         """The job in an entry; None when it is one for the dead letters."""
-        envelope = delivery.envelope
-        if envelope is None:
-            self._reject(delivery, DlqReason.malformed("the entry has no field 'd'"))
-            return None
-        size, limit = len(envelope) + len(delivery.name), self._config.max_payload_bytes
-        if size > limit:
-            self._reject(delivery, DlqReason.oversize_payload(f"{size} bytes, at most {limit} are accepted"))
-            return None
-        try:
-            job = decode_job(envelope, delivery.name)
-        except DecodeError as err:
-            self._reject(delivery, DlqReason.decode_failed(str(err.args[0])))
-            return None
-        allowed = self._allowed_runs(job)
-        begun = runs_begun(job, delivery.deliveries, allowed)
-        if begun >= allowed:
-            silent = "; the last worker went silent before it was done" if delivery.deliveries else ""
-            detail = f"no run left after {begun}{silent}"
-            self._reject(delivery, DlqReason.retries_exhausted(detail), job.id, begun)
-            return None
-        job.deliveries = begun - job.attempt
-        return job
-
-    def _allowed_runs(self, job: Job) -> int:
-        return self._config.max_attempts if self._config.relay else allowed_runs(job, self._config.max_attempts)
-
-    def _reject(self, delivery: Delivery, reason: DlqReason, job_id: str | None = None, attempt: int = 0) -> None:
-        """Buries an entry that no handler ran for."""
-        job_id = job_id or decode_id(delivery.envelope or b"")
-        # What is written about it, several times over, is not to be as large as it may be.
-        delivery.name = delivery.name[:MAX_JOB_NAME_BYTES]
-        # It may quote the entry, which may be as long as anything.
-        detail = (reason.detail or "")[:MAX_DETAIL_CHARS]
-        failure = encode_failure(reason.as_str(), detail, attempt)
-        self._settler.bury(
-            Dead(delivery, reason.as_str(), detail, job_id, attempt, detail[:MAX_ERROR_CHARS], None, failure)
-        )
+        verdict = judge_arrival(delivery, self._config)
+        if not isinstance(verdict, Bury):
+            return verdict
+        log_burial(self._queue, verdict)
+        self._settler.bury(verdict)
+        return None
 
     async def _handle(self, delivery: Delivery, job: Job) -> None:
         attempt = job.attempt + job.deliveries + 1
         self._settler.started(job.id, delivery.name, attempt)
-        job._tell = self._tell_progress
+        job._tell = self._emit_progress
+        if self._config.log_job_ids:
+            running_job_id.set(job.id)
         started = monotonic()
         try:
             value = await self._run(job)
@@ -208,8 +148,8 @@ class JobRunner:
         else:
             duration_us = self._took_us(started)
             if self._sink.enabled:
-                self._tell(JobOutcomeKind.OK, attempt, duration_us, delivery.name)
-            self._settler.ack(Done(delivery, job.id, attempt, duration_us, result))
+                self._report(JobOutcomeKind.OK, attempt, duration_us, delivery.name)
+            self._settler.ack(Ack(delivery, job.id, attempt, duration_us, result))
 
     def _encoded(self, value: Any) -> bytes:
         result, limit = encode_payload(value), self._config.max_result_bytes
@@ -219,24 +159,22 @@ class JobRunner:
 
     def _took_us(self, started: float) -> int:
         seconds = monotonic() - started
-        self.mean_duration_s += (seconds - self.mean_duration_s) * _SMOOTHING
+        self._pace.note(seconds)
         return int(seconds * 1_000_000)
 
     def _fail(self, delivery: Delivery, job: Job, attempt: int, error: BaseException, duration_us: int) -> None:
         panic = isinstance(error, HandlerPanicError) or not isinstance(error, Exception)
         if self._sink.enabled:
-            self._tell(JobOutcomeKind.PANIC if panic else JobOutcomeKind.ERR, attempt, duration_us, delivery.name)
-        _log.debug("job %r failed in run %d", job.id, attempt, exc_info=error)
-        verdict = judge_failure(job, attempt, error, self._allowed_runs(job), self._config.retry)
-        said = brief(error)
+            self._report(JobOutcomeKind.PANIC if panic else JobOutcomeKind.ERR, attempt, duration_us, delivery.name)
+        verdict = judge_failure(delivery, job, attempt, error, duration_us, self._config)
         if isinstance(verdict, Bury):
-            reason, detail = verdict.reason.as_str(), verdict.reason.detail or ""
-            failure = encode_failure(reason, detail, attempt)
-            self._settler.bury(Dead(delivery, reason, detail, job.id, attempt, said, duration_us, failure))
-            return
-        envelope = with_attempt(delivery.envelope or b"", attempt)
-        member = encode_delayed(delivery.name, envelope)
-        self._settler.retry(Failed(delivery, member, verdict.backoff_ms, job.id, attempt, said, duration_us))
+            log_burial(self._queue, verdict, error)
+            self._settler.bury(verdict)
+        else:
+            log_retry(self._queue, verdict, allowed_runs(job, self._config), error)
+            self._settler.retry(verdict)
+        # A handler may raise one and the same object each time: its traceback would grow with every run.
+        error.__traceback__ = None
 
     def _is_being_stopped(self, error: BaseException) -> bool:
         """Whether the consumer cancels this task; a handler may raise `CancelledError`, or cancel its own task, too."""
@@ -249,5 +187,5 @@ class JobRunner:
             pass
         return False
 
-    def _tell(self, kind: JobOutcomeKind, attempt: int, duration_us: int, name: str) -> None:
+    def _report(self, kind: JobOutcomeKind, attempt: int, duration_us: int, name: str) -> None:
         self._sink.job_outcome(JobOutcome(kind=kind, attempt=attempt, handler_duration_us=duration_us, name=name))

@@ -1,12 +1,20 @@
-"""The verdict on a job, as a value: retry or bury. `settlement` carries it out."""
+"""The verdict on a delivery, as a value: ack, retry or bury. `settlement` carries it out.
+
+Nothing here talks to Redis. An entry is judged twice: when it arrives, before any handler runs, and after a run failed.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from chasqui_engine.backoff import RetryConfig, backoff_ms
-from chasqui_engine.errors import EncodeError, UnrecoverableError
+from chasqui_engine._redis.commands.group import Delivery
+from chasqui_engine._redis.commands.settle import Ack, Bury, Retry
+from chasqui_engine.backoff import backoff_ms
+from chasqui_engine.codec import decode_id, decode_job, encode_delayed, encode_failure, with_attempt
+from chasqui_engine.config import ConsumerConfig
+from chasqui_engine.errors import DecodeError, EncodeError, UnrecoverableError
 from chasqui_engine.job import DlqReason, Job
+from chasqui_engine.validation import MAX_JOB_NAME_BYTES
+
+__all__ = ["Ack", "Bury", "Retry", "judge_arrival", "judge_failure"]
 
 MAX_DETAIL_CHARS = 2000
 """Of an error's type and text, in the dead letters."""
@@ -14,37 +22,65 @@ MAX_ERROR_CHARS = 500
 """Of an error's text, in an event."""
 
 
-@dataclass(frozen=True, slots=True)
-class Retry:
-    """Run it again after a while."""
+def judge_arrival(delivery: Delivery, config: ConsumerConfig) -> Job | Bury:
+    """The job in an entry that may run, or the burial of one that may not."""
+    envelope = delivery.envelope
+    if envelope is None:
+        return _bury_unread(delivery, DlqReason.malformed("the entry has no field 'd'"))
+    size, limit = len(envelope) + len(delivery.name), config.max_payload_bytes
+    if size > limit:
+        return _bury_unread(delivery, DlqReason.oversize_payload(f"{size} bytes, at most {limit} are accepted"))
+    try:
+        job = decode_job(envelope, delivery.name)
+    except DecodeError as err:
+        return _bury_unread(delivery, DlqReason.decode_failed(str(err.args[0])))
+    allowed = allowed_runs(job, config)
+    begun = runs_begun(job, delivery.deliveries, allowed)
+    if begun >= allowed:
+        silent = "; the last worker went silent before it was done" if delivery.deliveries else ""
+        detail = f"no run left after {begun}{silent}"
+        return _bury_unread(delivery, DlqReason.retries_exhausted(detail), job.id, begun)
+    job.deliveries = begun - job.attempt
+    return job
 
-    backoff_ms: int
 
-
-@dataclass(frozen=True, slots=True)
-class Bury:
-    """Do not run it again."""
-
-    reason: DlqReason
-
-
-Verdict = Retry | Bury
-
-
-def judge_failure(job: Job, runs_made: int, error: BaseException, allowed: int, retry: RetryConfig) -> Verdict:
-    """After run number `runs_made` of those that are `allowed` failed with `error`."""
+def judge_failure(
+    delivery: Delivery, job: Job, attempt: int, error: BaseException, duration_us: int, config: ConsumerConfig
+) -> Retry | Bury:
+    """After run number `attempt` failed with `error`."""
     if isinstance(error, UnrecoverableError | EncodeError):
-        return Bury(DlqReason.unrecoverable(describe(error)))
-    if runs_made >= allowed:
-        return Bury(DlqReason.retries_exhausted(describe(error)))
-    return Retry(backoff_ms(runs_made, job.retry.backoff if job.retry else None, retry))
+        reason = DlqReason.unrecoverable(describe(error))
+    elif attempt >= allowed_runs(job, config):
+        reason = DlqReason.retries_exhausted(describe(error))
+    else:
+        pause_ms = backoff_ms(attempt, job.retry.backoff if job.retry else None, config.retry)
+        member = encode_delayed(delivery.name, with_attempt(delivery.envelope or b"", attempt))
+        return Retry(delivery, member, pause_ms, job.id, attempt, brief(error), duration_us)
+    return _bury(delivery, reason, job.id, attempt, brief(error), duration_us)
 
 
-def allowed_runs(job: Job, max_attempts: int) -> int:
-    """Runs in all: the job's own number, or the worker's."""
-    if job.retry is not None and job.retry.max_attempts is not None:
+def _bury_unread(delivery: Delivery, reason: DlqReason, job_id: str | None = None, attempt: int = 0) -> Bury:
+    """For an entry that no handler ran for."""
+    job_id = job_id or decode_id(delivery.envelope or b"")
+    # What is written about it, several times over, is not to be as large as it may be.
+    delivery.name = delivery.name[:MAX_JOB_NAME_BYTES]
+    return _bury(delivery, reason, job_id, attempt, (reason.detail or "")[:MAX_ERROR_CHARS], None)
+
+
+def _bury(
+    delivery: Delivery, reason: DlqReason, job_id: str | None, attempt: int, error: str, duration_us: int | None
+) -> Bury:
+    # The detail may quote the entry, which may be as long as anything.
+    name, detail = reason.as_str(), (reason.detail or "")[:MAX_DETAIL_CHARS]
+    failure = encode_failure(name, detail, attempt)
+    return Bury(delivery, name, detail, job_id, attempt, error, duration_us, failure)
+
+
+def allowed_runs(job: Job, config: ConsumerConfig) -> int:
+    """Runs in all: the job's own number, or the worker's. A relay runs no job itself, so only the worker's counts."""
+    if job.retry is not None and job.retry.max_attempts is not None and not config.relay:
         return job.retry.max_attempts
-    return max_attempts
+    return config.max_attempts
 
 
 def runs_begun(job: Job, deliveries: int, allowed: int) -> int:

@@ -32,7 +32,7 @@ from chasqui_engine.metrics.events import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_log = logging.getLogger("chasqui")
+_log = logging.getLogger("chasqui.metrics")
 
 LOG_INTERVAL_S = 60.0
 """How long a method that goes on failing stays silent between two lines in the log."""

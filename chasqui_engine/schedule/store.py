@@ -15,7 +15,7 @@ from chasqui_engine.schedule.plan import upserted_fire_ms
 from chasqui_engine.schedule.spec import RepeatableMeta, RepeatableSpec
 from chasqui_engine.validation import MAX_SPEC_BYTES, check_job_name, check_repeat_key
 
-_log = logging.getLogger("chasqui")
+_log = logging.getLogger("chasqui.schedule")
 
 
 def encode_checked(spec: RepeatableSpec) -> bytes:

@@ -165,7 +165,7 @@ class Waits:
                 pause_s = max(_PATIENCE_S / 4, (now() - begun) * _REST)
                 await self._tell(ended)
             except ChasquiError as err:
-                _log.warning("searching the past of %s: %s; trying on", self.queue.name, err)
+                _log.warning("looking up past jobs of queue %s: %s; retrying", self.queue.name, err)
             for one in asked:
                 one.searched()
             self._searched.set()

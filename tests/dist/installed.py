@@ -61,8 +61,8 @@ def check_airflow(readme: Path) -> None:
     os.environ.setdefault("AIRFLOW_HOME", tempfile.mkdtemp(prefix="airflow-", dir=os.getcwd()))
     import chasqui_provider
 
-    # Programs, what is for OpenLineage only (the extra does not bring it), and for Airflow 3.3 (it may be an older one)
-    left_out = (".demo", "__main__", ".facets", *(() if find_spec("airflow.models.asset_state_store") else (".marks",)))
+    # What is for OpenLineage only (the extra does not bring it), and for Airflow 3.3 (it may be an older one)
+    left_out = (".lineage_facets", *(() if find_spec("airflow.models.asset_state_store") else (".markers",)))
     for module in pkgutil.walk_packages(chasqui_provider.__path__, "chasqui_provider."):
         if not module.name.endswith(left_out):
             import_module(module.name)

@@ -60,6 +60,7 @@ def test_an_unknown_server_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_binary_that_is_none_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CHASQUI_TEST_SERVERS", raising=False)
     monkeypatch.setenv("CHASQUI_REDIS86_SERVER", "/bin/true")
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setenv("XDG_CACHE_HOME", "/nowhere")

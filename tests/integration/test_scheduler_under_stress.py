@@ -45,7 +45,7 @@ async def test_ten_thousand_due_specs_are_worked_off_without_a_pause(
 ) -> None:
     names = [f"s{n}" for n in range(10_000)]
     at_ms = await store_due(raw, queue_name, names)
-    tick_ms = 1000
+    tick_ms = 5000  # longer than a busy machine holds a round up
     async with running(scheduler(redis_url, queue_name, tick_interval_ms=tick_ms).run):
         await until(lambda: _count(raw, producer.stream_key, 10_000), every_s=0.05)
     entries = await raw.xrange(producer.stream_key)

@@ -63,6 +63,7 @@ CONSUMER = {
     "time_limit_secs": None,
     "run_plain_in": "thread",
     "relay": False,
+    "log_job_ids": False,
     "metrics": noop_sink(),
 }
 PROMOTER = {
@@ -149,7 +150,7 @@ FROM_ONE = {
 FROM_NOTHING = {ProducerConfig: ["max_delay_secs"], ConsumerConfig: ["ack_idle_ms"]}
 FLAGS = {
     ProducerConfig: ["events_enabled"],
-    ConsumerConfig: ["delayed_enabled", "events_enabled", "run_scheduler", "store_results", "relay"],
+    ConsumerConfig: ["delayed_enabled", "events_enabled", "run_scheduler", "store_results", "relay", "log_job_ids"],
     PromoterConfig: ["events_enabled"],
 }
 NAMES = {

@@ -37,6 +37,7 @@ NAMES = [
     "Job",
     "JobFailedError",
     "JobId",
+    "JobIdFilter",
     "JobInfo",
     "JobOutcome",
     "JobOutcomeKind",

@@ -79,7 +79,9 @@ def tell_all(sink: MetricsSink) -> None:
 
 
 def warnings_of(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
-    return [record for record in caplog.records if record.name == "chasqui" and record.levelno == logging.WARNING]
+    return [
+        record for record in caplog.records if record.name == "chasqui.metrics" and record.levelno == logging.WARNING
+    ]
 
 
 def test_every_event_reaches_the_sink() -> None:

@@ -19,7 +19,7 @@ OLDEST = (6, 2)
 _SCRIPT_FLAGS = (7, 0)
 _CLIENT_SETINFO = (7, 2)
 
-_log = logging.getLogger("chasqui")
+_log = logging.getLogger("chasqui.redis")
 _warned: set[tuple[str, str]] = set()
 
 

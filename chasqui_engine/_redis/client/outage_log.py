@@ -6,7 +6,7 @@ import logging
 
 from chasqui_engine.clock import monotonic
 
-_log = logging.getLogger("chasqui")
+_log = logging.getLogger("chasqui.redis")
 
 _REMIND_S = 5.0
 
@@ -26,17 +26,17 @@ class OutageLog:
         if self._waiting == 1:
             self._since = monotonic()
             self._remind_at = self._since + _REMIND_S
-            _log.warning("%s; trying on", why)
+            _log.warning("%s; retrying", why)
 
     def remind(self) -> None:
         """Somebody who does not wait for ever still waits."""
         now = monotonic()
         if now >= self._remind_at:
             self._remind_at = now + _REMIND_S
-            _log.warning("%s is still away after %.0f s; the next try follows", self._address, now - self._since)
+            _log.warning("%s is still away after %.0f s; retrying", self._address, now - self._since)
 
     def end(self, *, mended: bool) -> None:
         """Somebody waits no longer: it works again, or they gave up, which is for them to say."""
         self._waiting -= 1
         if mended and self._waiting == 0:
-            _log.info("back at %s after %.1f s", self._address, monotonic() - self._since)
+            _log.info("reconnected to %s after %.1f s", self._address, monotonic() - self._since)

@@ -17,7 +17,7 @@ from chasqui_engine._redis.client.urls import HostPort
 from chasqui_engine.clock import monotonic
 from chasqui_engine.errors import error_text
 
-_log = logging.getLogger("chasqui")
+_log = logging.getLogger("chasqui.redis")
 
 _LAST_REPLIES_S = 0.05
 """For the replies that are on their way when a failover begins; the promotion comes no sooner."""

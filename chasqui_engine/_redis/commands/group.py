@@ -68,22 +68,22 @@ class GroupMember:
     consumer: str
 
 
-async def ensure_group(link: Link, who: GroupMember) -> bool:
+async def ensure_group(link: Link, member: GroupMember) -> bool:
     """Makes the group, and the stream, if they are not there; True if it had to."""
-    return bool(await link.run(_CREATE, [who.keys.stream], [who.group]))
+    return bool(await link.run(_CREATE, [member.keys.stream], [member.group]))
 
 
 async def read(
     link: Link,
-    who: GroupMember,
+    member: GroupMember,
     *,
     counts: Sequence[int],
     block_ms: int,
     read_at: float,
 ) -> list[list[Delivery]]:
     """New entries: one read for each of `counts`, all in one write; only the first waits until there is something."""
-    read: tuple[Argument, ...] = ("XREADGROUP", "GROUP", who.group, who.consumer)
-    stream: tuple[Argument, ...] = ("STREAMS", who.keys.stream, ">")
+    read: tuple[Argument, ...] = ("XREADGROUP", "GROUP", member.group, member.consumer)
+    stream: tuple[Argument, ...] = ("STREAMS", member.keys.stream, ">")
     commands = [(*read, "COUNT", counts[0], "BLOCK", block_ms, *stream)]
     commands += [(*read, "COUNT", count, *stream) for count in counts[1:]]
     # A reply that is lost leaves entries in our name: not read twice, but claimed when they have been idle.
@@ -93,12 +93,12 @@ async def read(
     return [_read_deliveries(reply[0][1], read_at) if isinstance(reply, list) and reply else [] for reply in replies]
 
 
-async def list_idle(link: Link, who: GroupMember, min_idle_ms: int) -> list[Pending]:
+async def list_idle(link: Link, member: GroupMember, min_idle_ms: int) -> list[Pending]:
     """Every entry of any consumer that has been idle for so long by the server's clock."""
     found: list[Pending] = []
     start: bytes = b"-"
     while True:
-        command = ("XPENDING", who.keys.stream, who.group, "IDLE", min_idle_ms, start, "+", _PAGE)
+        command = ("XPENDING", member.keys.stream, member.group, "IDLE", min_idle_ms, start, "+", _PAGE)
         page = [Pending(*row) for row in await link.call(*command)]
         found += page
         if len(page) < _PAGE:
@@ -107,11 +107,11 @@ async def list_idle(link: Link, who: GroupMember, min_idle_ms: int) -> list[Pend
 
 
 async def claim(
-    link: Link, who: GroupMember, entries: Sequence[Pending], *, min_idle_ms: int, read_at: float
+    link: Link, member: GroupMember, entries: Sequence[Pending], *, min_idle_ms: int, read_at: float
 ) -> list[Delivery]:
     """Takes entries over, as far as they are still idle."""
     ids = [entry.entry_id for entry in entries]
-    reply = await link.call("XCLAIM", who.keys.stream, who.group, who.consumer, min_idle_ms, *ids)
+    reply = await link.call("XCLAIM", member.keys.stream, member.group, member.consumer, min_idle_ms, *ids)
     # Redis 6.2 gives an entry that was deleted meanwhile as nil.
     deliveries = _read_deliveries([entry for entry in reply if entry and entry[1] is not None], read_at)
     before = {entry.entry_id: entry.deliveries for entry in entries}
@@ -136,51 +136,51 @@ def _read_deliveries(entries: list[Any], read_at: float) -> list[Delivery]:
     return out
 
 
-async def heartbeat(link: Link, who: GroupMember, entry_ids: Sequence[bytes]) -> list[bytes]:
+async def heartbeat(link: Link, member: GroupMember, entry_ids: Sequence[bytes]) -> list[bytes]:
     """Keeps entries ours; returns those that are not any more."""
     lost: list[bytes] = []
     for start in range(0, len(entry_ids), _PAGE):
         page = entry_ids[start : start + _PAGE]
-        lost += await link.run(_HEARTBEAT, [who.keys.stream], [who.group, who.consumer, *page])
+        lost += await link.run(_HEARTBEAT, [member.keys.stream], [member.group, member.consumer, *page])
     return lost
 
 
-async def list_orphans(link: Link, who: GroupMember) -> list[bytes]:
+async def list_orphans(link: Link, member: GroupMember) -> list[bytes]:
     """Entries that were given out and that nobody has; some of them, if they are many."""
-    found: list[bytes] = await link.run(_LIST_ORPHANS, [who.keys.stream], [who.group, _PAGE])
+    found: list[bytes] = await link.run(_LIST_ORPHANS, [member.keys.stream], [member.group, _PAGE])
     return found
 
 
-async def set_delivery_counts(link: Link, who: GroupMember, counts: Sequence[tuple[bytes, int]]) -> list[bytes]:
+async def set_delivery_counts(link: Link, member: GroupMember, counts: Sequence[tuple[bytes, int]]) -> list[bytes]:
     """Sets how often entries count as given out; returns those that are not ours any more."""
     lost: list[bytes] = []
     for start in range(0, len(counts), _PAGE):
-        args: list[Argument] = [who.group, who.consumer]
+        args: list[Argument] = [member.group, member.consumer]
         for one in counts[start : start + _PAGE]:
             args += one
-        lost += await link.run(_SET_DELIVERY_COUNTS, [who.keys.stream], args)
+        lost += await link.run(_SET_DELIVERY_COUNTS, [member.keys.stream], args)
     return lost
 
 
-async def release(link: Link, who: GroupMember, entry_ids: Sequence[bytes]) -> int:
+async def release(link: Link, member: GroupMember, entry_ids: Sequence[bytes]) -> int:
     """Puts entries back on the stream for others; returns how many."""
     count = 0
     for start in range(0, len(entry_ids), _PAGE):
         page = entry_ids[start : start + _PAGE]
-        count += await link.run(_RELEASE, [who.keys.stream], [*_member_args(link, who), *page])
+        count += await link.run(_RELEASE, [member.keys.stream], [*_member_args(link, member), *page])
     return count
 
 
-async def remove_consumer(link: Link, who: GroupMember) -> int:
+async def remove_consumer(link: Link, member: GroupMember) -> int:
     """Hands back whatever is still in this consumer's name, then removes it from the group; returns how many."""
     count = 0
-    while held := await link.run(_REMOVE_CONSUMER, [who.keys.stream], [who.group, who.consumer, _PAGE]):
-        count += await release(link, who, held)
+    while held := await link.run(_REMOVE_CONSUMER, [member.keys.stream], [member.group, member.consumer, _PAGE]):
+        count += await release(link, member, held)
     return count
 
 
-def _member_args(link: Link, who: GroupMember) -> tuple[str, str, int]:
-    return who.group, who.consumer, int(link.capabilities.ackdel)
+def _member_args(link: Link, member: GroupMember) -> tuple[str, str, int]:
+    return member.group, member.consumer, int(link.capabilities.ackdel)
 
 
 class PendingEntry(NamedTuple):
@@ -203,10 +203,10 @@ async def list_pending(link: Link, keys: QueueKeys, group: str, *, count: int) -
     return [PendingEntry(decode_text(one[0]), decode_text(one[1]), int(one[2]), int(one[3])) for one in reply]
 
 
-async def list_pending_of(link: Link, who: GroupMember, *, at_most: int) -> list[bytes]:
+async def list_pending_of(link: Link, member: GroupMember, *, at_most: int) -> list[bytes]:
     """The entries in a consumer's name."""
     try:
-        reply = await link.call("XPENDING", who.keys.stream, who.group, "-", "+", at_most, who.consumer)
+        reply = await link.call("XPENDING", member.keys.stream, member.group, "-", "+", at_most, member.consumer)
     except CommandError as err:
         if err.args[0].startswith("NOGROUP"):
             return []

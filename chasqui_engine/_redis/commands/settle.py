@@ -14,8 +14,8 @@ _RETRY = scripts.load("group_retry", on_full_server="stream")
 _BURY = scripts.load("group_bury", on_full_server="stream")
 
 
-class Done(NamedTuple):
-    """A job that ran well, to be acked."""
+class Ack(NamedTuple):
+    """A job ran well: its entry leaves the stream."""
 
     delivery: Delivery
     job_id: str
@@ -24,8 +24,8 @@ class Done(NamedTuple):
     result: bytes | None
 
 
-class Failed(NamedTuple):
-    """A job that failed, to run again."""
+class Retry(NamedTuple):
+    """A run failed: the job runs again after a backoff."""
 
     delivery: Delivery
     member: bytes
@@ -37,8 +37,8 @@ class Failed(NamedTuple):
     duration_us: int
 
 
-class Dead(NamedTuple):
-    """A job that will not run again."""
+class Bury(NamedTuple):
+    """The job does not run again: it becomes a dead letter."""
 
     delivery: Delivery
     reason: str
@@ -53,41 +53,43 @@ class Dead(NamedTuple):
     """Left for those who wait for its result."""
 
 
-async def ack(link: Link, who: GroupMember, done: Sequence[Done], *, events_max: int, result_ttl_s: int) -> list[bytes]:
+async def ack(
+    link: Link, member: GroupMember, acks: Sequence[Ack], *, events_max: int, result_ttl_s: int
+) -> list[bytes]:
     """Ends jobs that ran well; returns the entries that were another's by then. `result_ttl_s` 0 keeps no results."""
-    used = [who.keys.stream, who.keys.events]
-    args: list[Argument] = [*_member_args(link, who), events_max, result_ttl_s]
-    for one in done:
+    used = [member.keys.stream, member.keys.events]
+    args: list[Argument] = [*_member_args(link, member), events_max, result_ttl_s]
+    for one in acks:
         args.append(one.delivery.entry_id)
         if events_max:
             args += (one.job_id, one.delivery.name, one.attempt, one.duration_us)
         if result_ttl_s:
-            used.append(who.keys.result(one.job_id))
+            used.append(member.keys.result(one.job_id))
             args.append(one.result or b"")
     lost: list[bytes] = await link.run(_ACK, used, args)
     return lost
 
 
-async def retry(link: Link, who: GroupMember, failed: Sequence[Failed], *, events_max: int) -> list[int]:
+async def retry(link: Link, member: GroupMember, retries: Sequence[Retry], *, events_max: int) -> list[int]:
     """Sends jobs to the delayed set; per job 1 (moved), 0 (another's by then) or -1 (server full)."""
-    args: list[Argument] = [*_member_args(link, who), events_max]
-    for one in failed:
+    args: list[Argument] = [*_member_args(link, member), events_max]
+    for one in retries:
         args += (one.delivery.entry_id, one.member, one.backoff_ms, one.job_id, one.delivery.name, one.attempt)
         args += (one.error, one.duration_us)
-    reply: list[int] = await link.run(_RETRY, [who.keys.stream, who.keys.delayed, who.keys.events], args)
+    reply: list[int] = await link.run(_RETRY, [member.keys.stream, member.keys.delayed, member.keys.events], args)
     return reply
 
 
 async def bury(
-    link: Link, who: GroupMember, dead: Sequence[Dead], *, events_max: int, dlq_max: int, failure_ttl_s: int
+    link: Link, member: GroupMember, burials: Sequence[Bury], *, events_max: int, dlq_max: int, failure_ttl_s: int
 ) -> list[int]:
     """Sends jobs to the dead letters; per job 1 (buried), 0 (another's by then), -1 (server full), -2 (no id left)."""
-    used = [who.keys.stream, who.keys.dlq, who.keys.events]
-    args: list[Argument] = [*_member_args(link, who), events_max, dlq_max, failure_ttl_s]
-    for one in dead:
+    used = [member.keys.stream, member.keys.dlq, member.keys.events]
+    args: list[Argument] = [*_member_args(link, member), events_max, dlq_max, failure_ttl_s]
+    for one in burials:
         index = 0
         if one.job_id is not None:
-            used.append(who.keys.failure(one.job_id))
+            used.append(member.keys.failure(one.job_id))
             index = len(used)
         duration = "" if one.duration_us is None else one.duration_us
         delivery = one.delivery

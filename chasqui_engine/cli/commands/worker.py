@@ -8,12 +8,33 @@ from typing import Annotated, Any
 
 import typer
 
+from chasqui_engine.cli.logs import FORMATS, LEVELS, LogOptions
 from chasqui_engine.cli.params import GroupOption, QueueOption, parse_duration_ms, require_queue
 from chasqui_engine.cli.session import USAGE, Session, command, fail
 
 _LAST_PORT = 65535
 _RELOAD_DEADLINE_S = 3.0
 """A restart for a change of the code does not wait long for running jobs."""
+
+
+TimeLimitOption = Annotated[
+    str | None, typer.Option("--time-limit", metavar="TIME", help="Longest a handler may run: 30s, 5m.")
+]
+DeadlineOption = Annotated[
+    str | None, typer.Option("--deadline", metavar="TIME", help="How long running jobs may take to end at a stop.")
+]
+PlainInOption = Annotated[
+    str, typer.Option("--plain-in", metavar="thread|process", help="Where handlers without async run.")
+]
+LogLevelOption = Annotated[
+    str, typer.Option("--log-level", metavar="|".join(LEVELS), help="The least that is logged to stderr.")
+]
+LogFormatOption = Annotated[
+    str, typer.Option("--log-format", metavar="|".join(FORMATS), help="Lines for people, or JSON for programs.")
+]
+LogJobIdsOption = Annotated[
+    bool, typer.Option("--log-job-ids", help="Name the job in what its handler logs; JSON always does.")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -41,16 +62,13 @@ async def worker(
     metrics_host: Annotated[str, typer.Option("--metrics-host", help="Where metrics are served.")] = "127.0.0.1",
     store_results: Annotated[bool, typer.Option("--store-results", help="Keep what handlers return.")] = False,
     max_attempts: Annotated[int, typer.Option("--max-attempts", min=1, help="Runs of a job in all.")] = 25,
-    time_limit: Annotated[
-        str | None, typer.Option("--time-limit", metavar="TIME", help="Longest a handler may run: 30s, 5m.")
-    ] = None,
-    deadline: Annotated[
-        str | None, typer.Option("--deadline", metavar="TIME", help="How long running jobs may take to end at a stop.")
-    ] = None,
-    plain_in: Annotated[
-        str, typer.Option("--plain-in", metavar="thread|process", help="Where handlers without async run.")
-    ] = "thread",
+    time_limit: TimeLimitOption = None,
+    deadline: DeadlineOption = None,
+    plain_in: PlainInOption = "thread",
     group: GroupOption = "default",
+    log_level: LogLevelOption = "warning",
+    log_format: LogFormatOption = "text",
+    log_job_ids: LogJobIdsOption = False,
     child: Annotated[int | None, typer.Option("--child", hidden=True)] = None,
     child_fd: Annotated[int | None, typer.Option("--child-fd", hidden=True)] = None,
 ) -> int:
@@ -60,8 +78,10 @@ async def worker(
     """
     from chasqui_engine.cli.worker.run import Plan, run_here
 
-    if plain_in not in ("thread", "process"):
-        fail(f"--plain-in is thread or process, not {plain_in!r}", "choose one of the two", exit_code=USAGE)
+    _check_choice("--plain-in", plain_in, ("thread", "process"))
+    _check_choice("--log-level", log_level, LEVELS)
+    _check_choice("--log-format", log_format, FORMATS)
+    logs = LogOptions(log_level, log_format, log_job_ids)
     options: dict[str, Any] = {
         "concurrency": concurrency,
         "store_results": store_results,
@@ -76,11 +96,20 @@ async def worker(
     if child is None and (processes > 1 or reload):
         from chasqui_engine.cli.worker.group import WorkerGroup
 
-        given = _arguments(session, target, name, metrics_port, metrics_host, options)
+        given = _arguments(session, target, name, metrics_port, metrics_host, options) + _log_arguments(logs)
         return await WorkerGroup(session, name, given, processes, group=group, reload=reload).run()
     port = None if metrics_port is None else metrics_port + (child or 0)
     parent = None if child_fd is None else socket.socket(fileno=child_fd)
-    return await run_here(session, Plan(target, name, options, metrics_host, port), parent)
+    return await run_here(session, Plan(target, name, options, metrics_host, port, logs), parent)
+
+
+def _check_choice(option: str, given: str, choices: tuple[str, ...]) -> None:
+    if given not in choices:
+        fail(f"{option} cannot be {given!r}", f"choose one of {', '.join(choices)}", exit_code=USAGE)
+
+
+def _log_arguments(logs: LogOptions) -> list[str]:
+    return ["--log-level", logs.level, "--log-format", logs.format, *(["--log-job-ids"] if logs.job_ids else [])]
 
 
 def _check_ports(first: int | None, processes: int) -> None:

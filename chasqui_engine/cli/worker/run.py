@@ -15,12 +15,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from chasqui_engine.aio import cancel_and_wait
-from chasqui_engine.cli.session import INTERRUPTED, LOG_FORMAT, Session, print_json
-from chasqui_engine.cli.terminal import SafeFormatter
+from chasqui_engine.cli.logs import LogOptions
+from chasqui_engine.cli.session import INTERRUPTED, Session, print_json
 from chasqui_engine.cli.worker.handler_loader import load_handler
 from chasqui_engine.cli.worker.queue_status import QueueStatus
 from chasqui_engine.cli.worker.status_line import Rate, StatusLine, Tally, printing_above, worker_line
 from chasqui_engine.clock import monotonic
+from chasqui_engine.consumer.job_logging import JobIdFilter
 from chasqui_engine.errors import ConfigError
 from chasqui_engine.metrics.events import MetricsSink
 from chasqui_engine.worker import Worker
@@ -42,16 +43,19 @@ class Plan:
     """For `Worker`."""
     metrics_host: str
     metrics_port: int | None
+    logs: LogOptions
 
 
 async def run_here(session: Session, plan: Plan, child: socket.socket | None = None) -> int:
     """Runs until told to stop; returns the exit code. A `child` reports over a socket to the process that began it."""
     handler = load_handler(plan.target)
     tally = Tally(_prometheus(plan))
-    worker = Worker(plan.queue, handler, redis_url=session.url, metrics=tally, **plan.options)
+    worker = Worker(
+        plan.queue, handler, redis_url=session.url, metrics=tally, log_job_ids=plan.logs.needs_job_ids, **plan.options
+    )
     line = StatusLine()
     line.shown = line.shown and not session.as_json and child is None
-    _log_above(line)
+    _log_above(line, session, plan.logs)
     stopping = _Stopping(worker, line, worker.shutdown_deadline_secs, silent=child is not None or session.as_json)
     stopping.listen()
     started = monotonic()
@@ -123,10 +127,14 @@ def _prometheus(plan: Plan) -> MetricsSink | None:
     return sink
 
 
-def _log_above(line: StatusLine) -> None:
+def _log_above(line: StatusLine, session: Session, logs: LogOptions) -> None:
     root = logging.getLogger()
-    line.setFormatter(SafeFormatter(LOG_FORMAT))
+    line.setFormatter(logs.formatter())
+    if logs.needs_job_ids:
+        line.addFilter(JobIdFilter())
     root.handlers = [line]
+    if not session.debug:
+        root.setLevel(logs.level_number)
 
 
 def _say(session: Session, line: StatusLine, what: str, plan: Plan, facts: dict[str, Any]) -> None:

@@ -18,7 +18,7 @@ from chasqui_engine.job import Job
 Handler = Callable[[Job], Any]
 """A function of a job: `async def`, or plain."""
 
-_log = logging.getLogger("chasqui")
+_log = logging.getLogger("chasqui.consumer")
 
 Run = Callable[[Job], Awaitable[Any]]
 

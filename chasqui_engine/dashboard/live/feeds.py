@@ -22,7 +22,7 @@ _MOST_LOOKS = 200
 _MOST_LOOKS_EACH = 20
 """Of one user, at queues by name."""
 
-_log = logging.getLogger("chasqui")
+_log = logging.getLogger("chasqui.dashboard")
 
 Poll = Callable[[], Awaitable[Any]]
 

@@ -29,7 +29,7 @@ from chasqui_engine.spark.read.partition import LossDetector
 from chasqui_engine.spark.read.splits import IdRange
 from chasqui_engine.stream_ids import after, as_number, before
 
-_log = logging.getLogger("chasqui")
+_log = logging.getLogger("chasqui.spark")
 
 
 class DataLossError(ChasquiError):

@@ -25,7 +25,7 @@ from chasqui_engine.spark.write.target import NotRepeatableError, Target
 _STRAGGLERS_S = 3600
 """How long a copy of a task may still come after its write was committed."""
 
-_log = logging.getLogger("chasqui")
+_log = logging.getLogger("chasqui.spark")
 
 
 class ChasquiWriter(DataSourceArrowWriter):

@@ -51,7 +51,7 @@ async def test_dead_letters_that_take_no_more_are_told_once(
     with caplog.at_level(logging.WARNING, "chasqui"):
         await add(redis_url, queue_name, *range(20))
         async with consuming(redis_url, queue_name, fail):
-            await until(lambda: "have used their last id" in caplog.text)
+            await until(lambda: "has used its last id" in caplog.text)
             await asyncio.sleep(2.5)
             said = [record.getMessage() for record in caplog.records if "jobs wait" in record.getMessage()]
             assert len(said) == 1

@@ -83,8 +83,8 @@ async def test_what_a_dead_worker_held_is_taken_up(
         await add(redis_url, queue_name, "new")
         await until(lambda: stream_is_empty(raw, queue_name))
     assert seen.payloads == ["new", 0, 1, 2]
-    assert "3 jobs" in caplog.text
-    assert "deleted by hand" in caplog.text
+    assert "reclaimed 3 orphaned entries" in caplog.text
+    assert "deleted manually" in caplog.text
 
 
 async def test_what_a_new_group_has_yet_to_give_out_is_nobodys_to_keep(

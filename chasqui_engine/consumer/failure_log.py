@@ -1,0 +1,68 @@
+"""Logs how jobs fail: a failed run that is retried is a warning, a death an error with the traceback."""
+
+from __future__ import annotations
+
+import logging
+
+from chasqui_engine._redis.commands.settle import Bury, Retry
+from chasqui_engine.consumer.verdict import describe
+
+_log = logging.getLogger("chasqui.consumer")
+
+
+def log_retry(queue: str, retry: Retry, allowed: int, error: BaseException) -> None:
+    """A run failed, and another follows. Who wants its traceback sets the logger to DEBUG."""
+    _log.warning(
+        "queue %s: job %.200r (%.200r) failed in run %d of %d: %.500s; it runs again in %.1f s",
+        queue,
+        retry.job_id,
+        retry.delivery.name,
+        retry.attempt,
+        allowed,
+        _on_one_line(describe(error)),
+        retry.backoff_ms / 1000,
+        extra={**_fields(queue, retry), "max_attempts": allowed, "backoff_ms": retry.backoff_ms},
+        exc_info=_traceable(error) if _log.isEnabledFor(logging.DEBUG) else None,
+    )
+
+
+def log_burial(queue: str, bury: Bury, error: BaseException | None = None) -> None:
+    """A job is dead: after a run that failed with `error`, or without any."""
+    runs = f"after {bury.attempt} run(s)" if bury.attempt else "before its first run"
+    _log.error(
+        "queue %s: job %.200r (%.200r) was buried %s, %s: %.500s; `chasqui dlq` shows and replays dead letters",
+        queue,
+        bury.job_id,
+        bury.delivery.name,
+        runs,
+        bury.reason,
+        _on_one_line(bury.detail),
+        extra={**_fields(queue, bury), "reason": bury.reason},
+        exc_info=_traceable(error),
+    )
+
+
+def _fields(queue: str, verdict: Retry | Bury) -> dict[str, object]:
+    """For structured logging; `name` would be the logger's."""
+    return {
+        "queue": queue,
+        "job_id": verdict.job_id,
+        "job_name": verdict.delivery.name,
+        "attempt": verdict.attempt,
+        "error": verdict.error,
+    }
+
+
+def _on_one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _traceable(error: BaseException | None) -> BaseException | None:
+    """The error, unless its text has half a surrogate pair: a log file in UTF-8 would lose the whole record."""
+    try:
+        str(error).encode()
+    except UnicodeEncodeError:
+        return None
+    except Exception:  # noqa: BLE001 - one that cannot say what it is has a traceback nevertheless
+        return error
+    return error
