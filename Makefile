@@ -49,11 +49,12 @@ servers: $(STAMP) ## Get the Redis servers that the tests run on
 # Airflow's own database, which is SQLite otherwise.
 ON_POSTGRES := CHASQUI_AIRFLOW_DB=postgresql
 
-# Most tests wait for a server more than they compute, so three at a time are well served by two cores.
+# Most tests wait for a server more than they compute, so four at a time are well served by two cores. They go from the
+# busy to the idle, file or no file: else a file of long tests that begins last keeps everyone waiting for minutes.
 # Spark computes: its tests come after, alone. What our listener does in Airflow's database is seen on Postgres too.
 test: check servers ## check, then every test but those with a target of their own
-	$(BIN)/pytest -n 3 --dist loadfile -m 'not soak and not e2e and not spark' --ignore tests/architecture $(ARGS)
-	$(ON_POSTGRES) $(BIN)/pytest $(addprefix tests/provider/integration/,test_listener.py test_woken_runs.py)
+	$(BIN)/pytest -n 4 --dist worksteal -m 'not soak and not e2e and not spark' --ignore tests/architecture $(ARGS)
+	$(ON_POSTGRES) $(BIN)/pytest $(addprefix tests/provider/integration/asset_events/,test_listener.py test_woken_runs.py)
 	$(BIN)/pytest -m 'spark and not slow and not soak' --timeout 300 tests/spark
 
 e2e: $(STAMP) servers ## The provider in a real Airflow, on SQLite and on Postgres: scheduler, triggerers, api-server

@@ -7,8 +7,8 @@ import subprocess
 from pathlib import Path
 
 from benchmarks.peers.peer import QUEUE
-from chasqui_engine.codec import encode_job
-from chasqui_engine.job import Job
+from chasqui_engine.codec.envelope import encode_job
+from chasqui_engine.values.job import Job
 
 NAME = "limit"
 WHAT = "redis-benchmark: the XADD of one of our jobs over one connection, by commands in flight"

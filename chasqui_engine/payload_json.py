@@ -26,8 +26,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
-from chasqui_engine.codec import Extension, Timestamp, plain_value
-from chasqui_engine.errors import EncodeError
+from chasqui_engine.codec.envelope import Extension, Timestamp, plain_value
+from chasqui_engine.values.errors import EncodeError
 
 MAX_DEPTH = 64
 """Lists and maps within each other: far more than people write, and few enough for the stack of every JSON reader."""
@@ -59,7 +59,7 @@ def to_json(
 ) -> Any:
     """The nearest value that JSON can hold.
 
-    `max_size` bounds the work: it counts values and the characters of their text. Past a bound stands a marker, or
+    `max_size` bounds the work: it counts values and the characters of their text. Past a bound is a marker, or
     with `strict` an `EncodeError` is raised. `leaf` replaces each value that is no list, map or text key, to mask it.
     """
     return _Conversion(strict, _UNSAFE[nul], max_depth, max_size, leaf).convert(value)

@@ -15,6 +15,7 @@ from airflow.sdk.execution_time.context import InletEventsAccessors
 from chasqui_provider.asset_events.dedup import JobRun, Offer, may_be_repeated, offer_of, run_of
 from chasqui_provider.connection.location import location_of
 from chasqui_provider.connection.settings import DEFAULT_CONN_ID
+from chasqui_provider.version_compat import can_be_filtered
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.openlineage.facet import Dataset
@@ -101,12 +102,12 @@ def convert_asset_to_openlineage(asset: Asset, lineage_context: object) -> Datas
 def triggering_jobs(context: Any) -> list[dict[str, Any]]:
     """The jobs that woke a run, each once: those of the `ChasquiMessageTrigger` events that it was made for.
 
-    A triggerer that dies after an event was stored, and before its jobs are acked, makes another one tell the same jobs
-    once more. Such jobs are left out here, because the run that the first event made has them.
+    If a triggerer dies after an event was stored, and before its jobs are acked, another event brings the same jobs.
+    They are left out here, because the run of the first event has them.
     """
-    told = [(event, job) for event in _triggering(context) for job in _items(event, "jobs")]
+    offered = [(event, job) for event in _triggering(context) for job in _items(event, "jobs")]
     own: dict[JobRun, tuple[Any, dict[str, Any]]] = {}
-    for event, job in sorted(told, key=lambda one: offer_of(one[1])):
+    for event, job in sorted(offered, key=lambda one: offer_of(one[1])):
         own.setdefault(run_of(job), (event, job))
     doubtful = {run: one for run, one in own.items() if may_be_repeated(one[1])}
     earliest = _earliest_offers(doubtful) if doubtful else {}
@@ -115,9 +116,9 @@ def triggering_jobs(context: Any) -> list[dict[str, Any]]:
 
 
 def triggering_events(context: Any) -> list[dict[str, Any]]:
-    """The queue events that woke a run, each once: those that a `ChasquiEventTrigger` told."""
-    told = (item for event in _triggering(context) for item in _items(event, "events"))
-    return list({item["entry_id"]: item for item in told}.values())
+    """The queue events that woke a run, each once: those of `ChasquiEventTrigger`."""
+    items = (item for event in _triggering(context) for item in _items(event, "events"))
+    return list({item["entry_id"]: item for item in items}.values())
 
 
 def _triggering(context: Any) -> Iterator[Any]:
@@ -153,10 +154,10 @@ def _stored(asset: Asset, since: datetime, before: datetime) -> list[Any]:
     """The events that Airflow has of an asset; before 3.2 it cannot be asked for some of them only."""
     try:
         found: Any = InletEventsAccessors([asset])[asset]
-        if hasattr(found, "limit"):
+        if can_be_filtered(found):
             found = found.after(since.isoformat()).before(before.isoformat()).ascending(False).limit(_MOST_EVENTS)
         return list(found)
     except AirflowRuntimeError as err:
-        # Rather a job twice than not at all.
-        _log.warning("cannot see whether jobs were told before; those that may have been are handled again: %s", err)
+        # Better a job twice than not at all.
+        _log.warning("cannot look up whether jobs already woke a run; those that may have are handled again: %s", err)
         return []

@@ -1,4 +1,4 @@
-"""What Airflow is told about this provider."""
+"""The description of this provider that Airflow reads."""
 
 from __future__ import annotations
 
@@ -94,6 +94,6 @@ def get_provider_info() -> dict[str, Any]:
                 "to_openlineage_converter": "chasqui_provider.assets.convert_asset_to_openlineage",
             }
         ],
-        "extra-links": ["chasqui_provider.links.ChasquiQueueLink"],
+        "extra-links": ["chasqui_provider.operators.links.ChasquiQueueLink"],
         "config": _config(),
     }

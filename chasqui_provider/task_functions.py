@@ -13,12 +13,11 @@ Only what is registered can run: a job names a function and brings its arguments
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 from collections.abc import Callable
 from typing import Any
 
-from chasqui_engine import Job, UnrecoverableError
+from chasqui_engine import Handler, HandlerRegistry, Job, UnrecoverableError
+from chasqui_engine.worker import is_async
 
 Function = Callable[..., Any]
 
@@ -34,10 +33,10 @@ def function_name(function: Any) -> str:
 
 
 class TaskFunctions:
-    """The functions that a worker runs for `@task.chasqui`."""
+    """The functions that a worker runs for `@task.chasqui`: a `HandlerRegistry` of calls."""
 
     def __init__(self) -> None:
-        self._functions: dict[str, Function] = {}
+        self._registry = HandlerRegistry()
 
     def register(self, function: Any = None, *, name: str | None = None) -> Any:
         """Adds a function; as a decorator too, with or without a name of its own.
@@ -46,26 +45,42 @@ class TaskFunctions:
         """
         if function is None:
             return lambda given: self.register(given, name=name)
-        key = name or function_name(function)
-        if key in self._functions:
-            raise ValueError(f"{key!r} is registered already")
-        self._functions[key] = getattr(function, "function", function)
+        inner = getattr(function, "function", function)
+        self._registry.handler(name or function_name(function))(_AsyncCall(inner) if is_async(inner) else _Call(inner))
         return function
 
     @property
     def names(self) -> list[str]:
         """What can be called."""
-        return sorted(self._functions)
+        return self._registry.names
 
-    async def handler(self, job: Job) -> Any:
-        """Runs the function that a job names: in a thread, and what is to be awaited in the event loop."""
-        function = self._functions.get(job.name)
-        if function is None:
-            raise UnrecoverableError(f"no function {job.name!r} here; registered are {', '.join(self.names) or 'none'}")
-        call = job.payload
-        if not isinstance(call, dict) or call.keys() != CALL_FIELDS:
-            raise UnrecoverableError("the payload is no call: it needs 'args' and 'kwargs'")
-        if inspect.iscoroutinefunction(function):
-            return await function(*call["args"], **call["kwargs"])
-        result = await asyncio.to_thread(function, *call["args"], **call["kwargs"])
-        return await result if inspect.isawaitable(result) else result
+    @property
+    def handler(self) -> Handler:
+        """What runs the functions registered so far, each for the jobs of its name. A worker takes it."""
+        return self._registry.dispatcher()
+
+
+class _Call:
+    """A plain function, as a handler."""
+
+    def __init__(self, function: Function) -> None:
+        self._function = function
+
+    def __call__(self, job: Job) -> Any:
+        args, kwargs = _arguments_of(job)
+        return self._function(*args, **kwargs)
+
+
+class _AsyncCall(_Call):
+    """An `async` function, as a handler."""
+
+    async def __call__(self, job: Job) -> Any:
+        args, kwargs = _arguments_of(job)
+        return await self._function(*args, **kwargs)
+
+
+def _arguments_of(job: Job) -> tuple[list[Any], dict[str, Any]]:
+    call = job.payload
+    if not isinstance(call, dict) or call.keys() != CALL_FIELDS:
+        raise UnrecoverableError("the payload of a call must be a mapping of 'args' and 'kwargs' only")
+    return call["args"], call["kwargs"]

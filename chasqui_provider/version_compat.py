@@ -1,9 +1,13 @@
-"""Names that Airflow 3.2 moved: they are taken from where this Airflow has them."""
+"""What differs by the version of Airflow: names that moved, and what a version has or has not."""
 
 from __future__ import annotations
 
+import asyncio
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from airflow import __version__
+from packaging.version import Version
 
 if TYPE_CHECKING or find_spec("airflow.sdk.configuration"):
     from airflow.sdk.bases.decorator import determine_kwargs
@@ -24,11 +28,61 @@ else:
     )
     from airflow.utils.operator_helpers import determine_kwargs
 
+AIRFLOW_VERSION = Version(__version__)
+
+CELERY_FORGETS_LATE_NEWS = Version("3.2.2") <= AIRFLOW_VERSION
+"""With CeleryExecutor, a task that is queued again replaces what the executor looks at (Airflow 3.2.2)."""
+
+
+def has_asset_state() -> bool:
+    """Whether assets have a state store, in which a job can have a marker (Airflow 3.3)."""
+    return find_spec("airflow.models.asset_state_store") is not None
+
+
+async def read_asset_state(store: Any, key: str) -> Any:
+    """A value in an asset's state store, read by a trigger; its stores have `aget` and `aset` since Airflow 3.3.2."""
+    return await (store.aget(key) if hasattr(store, "aget") else asyncio.to_thread(store.get, key))
+
+
+async def write_asset_state(store: Any, key: str, value: Any) -> None:
+    """Keeps a value in an asset's state store."""
+    await (store.aset(key, value) if hasattr(store, "aset") else asyncio.to_thread(store.set, key, value))
+
+
+def may_leave_events_out() -> bool:
+    """Whether an asset event may get no run: Airflow 3.4 queues each event by its id."""
+    from airflow.models.asset import AssetDagRunQueue
+
+    return not hasattr(AssetDagRunQueue, "asset_event_id")
+
+
+def can_be_filtered(asset_events: Any) -> bool:
+    """Whether events of an asset can be selected by time and number (Airflow 3.2)."""
+    return hasattr(asset_events, "limit")
+
+
+def is_hook_lineage_read() -> bool:
+    """Whether a plugin reads the lineage of hooks; Airflow 3.1 does not say so."""
+    try:
+        from airflow.sdk.plugins_manager import get_hook_lineage_readers_plugins
+    except ImportError:
+        return False
+    return bool(get_hook_lineage_readers_plugins())
+
+
 __all__ = [
+    "AIRFLOW_VERSION",
+    "CELERY_FORGETS_LATE_NEWS",
     "AirflowFailException",
     "AirflowNotFoundException",
     "AirflowSensorTimeout",
     "TaskDeferralTimeout",
+    "can_be_filtered",
     "conf",
     "determine_kwargs",
+    "has_asset_state",
+    "is_hook_lineage_read",
+    "may_leave_events_out",
+    "read_asset_state",
+    "write_asset_state",
 ]

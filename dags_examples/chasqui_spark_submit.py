@@ -46,7 +46,7 @@ with DAG(
         task_id="pipeline",
         conn_id="spark",
         name="chasqui-pipeline",
-        application=str(files("chasqui_engine") / "spark" / "pipeline" / "__main__.py"),
+        application=str(files("chasqui_engine") / "pipeline" / "__main__.py"),
         application_args=[
             "--queue={{ params.queue }}",
             "--out={{ params.out }}",

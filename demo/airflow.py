@@ -33,7 +33,7 @@ def _say(text: str) -> None:
 
 
 async def _square(job: Job) -> int:
-    # One is slow: whoever waits for it gives the slot back.
+    # One is slow, so that the wait for it is deferred.
     await asyncio.sleep(0.005 if job.payload["n"] else 3)
     return int(job.payload["n"]) ** 2
 
@@ -94,18 +94,18 @@ def _run_dag(home: Path) -> dict[str, object]:
 def main(url: str | None = None) -> int:
     """Runs the demo; 0 when the DAG succeeded with the right sum."""
     started = time.monotonic()
-    # The private server may still be writing its last when the folder goes.
+    # The private server may still write when the folder is removed.
     with tempfile.TemporaryDirectory(prefix="chasqui-demo-", ignore_cleanup_errors=True) as home:
         url = url or f"embedded://{home}/queues"
         _say("1. an Airflow of its own (SQLite) ...")
         _prepare(Path(home), url)
         _say(f"2. DAG {_DAG}: 200 jobs in four chunks, one job slow; its wait is deferred ...")
         with _workers(url):
-            told = _run_dag(Path(home))
+            outcome = _run_dag(Path(home))
     expected = sum(n * n for n in range(200))
-    _say(f"3. {told['state']}: the results add up to {told.get('total')} (expected {expected})")
+    _say(f"3. {outcome['state']}: the results add up to {outcome.get('total')} (expected {expected})")
     _say(f"done in {time.monotonic() - started:.0f} s; the DAG is dags_examples/{_DAG}.py, the how-to docs/airflow.md")
-    return 0 if told.get("total") == expected else 1
+    return 0 if outcome.get("total") == expected else 1
 
 
 if __name__ == "__main__":

@@ -14,13 +14,13 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from chasqui_engine.backoff import BackoffSpec
-from chasqui_engine.errors import JobFailedError, UnrecoverableError
 from chasqui_engine.events import QueueEvent, QueueEvents
-from chasqui_engine.job import Job
-from chasqui_engine.queue import Queue
+from chasqui_engine.queue.queue import Queue
 from chasqui_engine.schedule.spec import RepeatPattern
-from chasqui_engine.worker import Worker
+from chasqui_engine.values.backoff import BackoffSpec
+from chasqui_engine.values.errors import JobFailedError, UnrecoverableError
+from chasqui_engine.values.job import Job
+from chasqui_engine.worker.worker import Worker
 
 URL = "embedded://"
 QUEUE = "demo"

@@ -1,12 +1,12 @@
-"""The last piece of `make demo`: what some queues did, as a report to look at.
+"""The last part of `make demo`: a report on what some queues did.
 
     python -m demo.spark --url redis://127.0.0.1:6379 --queue demo --out /tmp/chasqui-demo
 
-Or from a program: `what_is_missing()` says why Spark cannot run here (None: it can), and `write_report(url, queues,
-folder, say=print)` runs the pipeline, says line by line what it is doing, and returns the path of `report.html`. It
-blocks for as long as Spark takes: call it in a thread (`asyncio.to_thread`) or in a process of its own.
+In a program: `what_is_missing()` says why Spark cannot run here (None: it can), and `write_report(url, queues,
+folder, say=print)` runs the pipeline, reports each step, and returns the path of `report.html`. It blocks while Spark
+runs: call it in a thread (`asyncio.to_thread`) or in a process of its own.
 
-Spark reads in processes of its own, so the URL must lead there from any process: `redis://`, `unix://` or
+Spark reads in processes of its own, so the URL must work in any process: `redis://`, `unix://` or
 `embedded:///folder`, not `embedded://` alone.
 """
 
@@ -22,12 +22,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from chasqui_engine.errors import ChasquiError
-from chasqui_engine.spark.session import session, what_is_missing
+from chasqui_engine.spark.session import start_session, what_is_missing
+from chasqui_engine.values.errors import ChasquiError
 
 WINDOW_S = 2
 """A demo is over in less than a minute."""
-_PROMISE = {"success_rate": 0.95, "latency_p95_ms": 1000, "min_finished": 5}
+_OBJECTIVE = {"success_rate": 0.95, "latency_p95_ms": 1000, "min_finished": 5}
 
 Say = Callable[[str], None]
 
@@ -35,7 +35,7 @@ Say = Callable[[str], None]
 def write_report(
     url: str, queues: Sequence[str], folder: str | Path, *, say: Say = print, window_s: int = WINDOW_S
 ) -> Path:
-    """Runs the pipeline over all that the queues have told so far; returns the path of the page."""
+    """Runs the pipeline over all events of the queues; returns the path of the page."""
     from chasqui_engine.pipeline.config import PipelineConfig
     from chasqui_engine.pipeline.run import Pipeline
 
@@ -46,21 +46,21 @@ def write_report(
 
     target = Path(folder).resolve()
     target.mkdir(parents=True, exist_ok=True)
-    promises = target / "slo.yaml"
-    promises.write_text(json.dumps({"slos": [{"queue": queue, **_PROMISE} for queue in queues]}, indent=1))
+    slo_file = target / "slo.yaml"
+    slo_file.write_text(json.dumps({"slos": [{"queue": queue, **_OBJECTIVE} for queue in queues]}, indent=1))
     config = PipelineConfig(
         queues=tuple(queues),
         out=f"file://{target}/data",
         url=url,
         window_s=window_s,
-        slo_file=str(promises),
+        slo_file=str(slo_file),
         entities=("events",),
     )
     timed("Spark is starting")
     with _stderr_in(target / "spark.log"):
-        spark = session(quick=True)
+        spark = start_session(quick=True)
     try:
-        timed("Spark is there")
+        timed("Spark has started")
         Pipeline(spark, config, timed).run()
     finally:
         spark.stop()
@@ -72,7 +72,7 @@ def write_report(
 
 @contextmanager
 def _stderr_in(file: Path) -> Iterator[None]:
-    """What Java says while it starts, and later, goes to a file: a demo's terminal is for the demo."""
+    """Sends what Java prints to a file, to keep it off the terminal."""
     sys.stderr.flush()
     kept = os.dup(2)
     with file.open("ab") as log:
@@ -87,8 +87,8 @@ def _stderr_in(file: Path) -> Iterator[None]:
 def main(argv: list[str] | None = None) -> int:
     """Runs the command line; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m demo.spark", description=__doc__.partition("\n")[0])
-    parser.add_argument("--url", required=True, help="where the queues are, as other processes reach it")
-    parser.add_argument("--queue", action="append", required=True, help="a queue; may be given several times")
+    parser.add_argument("--url", required=True, help="URL of the server, as other processes reach it")
+    parser.add_argument("--queue", action="append", required=True, help="a queue; can be repeated")
     parser.add_argument("--out", default="chasqui-demo", help="folder for the report (default: %(default)s)")
     parser.add_argument("--window", type=int, default=WINDOW_S, help="seconds of a window (default: %(default)s)")
     args = parser.parse_args(argv)

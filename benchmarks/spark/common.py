@@ -11,7 +11,7 @@ import redis
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from chasqui_engine.spark.session import session as new_session
+from chasqui_engine.spark.session import start_session
 
 DRIVER_MEMORY = "3g"
 NO_LIMIT = str(10**9)
@@ -20,7 +20,7 @@ NO_LIMIT = str(10**9)
 def session() -> SparkSession:
     settings = {"spark.ui.enabled": "false", "spark.driver.memory": DRIVER_MEMORY, "spark.log.level": "ERROR"}
     cores = os.cpu_count() or 2
-    return new_session(f"local[{cores}]", settings={**settings, "spark.sql.shuffle.partitions": str(2 * cores)})
+    return start_session(f"local[{cores}]", settings={**settings, "spark.sql.shuffle.partitions": str(2 * cores)})
 
 
 def source(spark: SparkSession, url: str, queue: str) -> DataFrame:

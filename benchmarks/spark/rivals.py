@@ -80,7 +80,7 @@ def write_by_hand(frame: DataFrame, url: str, queue: str) -> None:
 
     def work(rows: Iterator[Row]) -> None:
         # Imported in the task: the mint holds a lock, which does not travel.
-        from chasqui_engine.ids import mint_id
+        from chasqui_engine.values.ids import mint_id
 
         key = f"{{chasqui:{queue}}}:stream"
         with redis.Redis.from_url(url) as client:

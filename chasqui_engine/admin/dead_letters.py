@@ -1,4 +1,4 @@
-"""The dead-letter queue: looking at what died, and giving it another life."""
+"""Dead letters: listing and replaying them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from typing import Any
 from chasqui_engine._redis.client.link import Link
 from chasqui_engine._redis.commands import dead_letters, locks
 from chasqui_engine._redis.commands.keys import QueueKeys
-from chasqui_engine.codec import decode_id, with_attempt
-from chasqui_engine.durations import iso
-from chasqui_engine.errors import DecodeError
-from chasqui_engine.job import DlqEntry, DlqReason
-from chasqui_engine.payload_preview import glimpse_job
+from chasqui_engine.codec.envelope import decode_id, with_attempt
+from chasqui_engine.codec.preview import glimpse_job
+from chasqui_engine.values.durations import iso
+from chasqui_engine.values.errors import DecodeError
+from chasqui_engine.values.job import DlqEntry, DlqReason
+from chasqui_engine.values.stream_ids import ms_of
 
 _log = logging.getLogger("chasqui.admin")
 
@@ -24,27 +25,27 @@ _DIED_RUNNING = frozenset({"retries_exhausted", "unrecoverable"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replayed:
-    """What a replay did."""
+    """The outcome of a replay."""
 
     moved: int
     unreadable: int
-    """Entries that stay, because there is no job in them to run."""
+    """Entries that stay, because they hold no readable job."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadFilter:
-    """Which dead letters are meant; what is left empty decides nothing."""
+    """A filter for dead letters; empty fields match everything."""
 
     reasons: frozenset[str] = frozenset()
     names: frozenset[str] = frozenset()
     job_ids: frozenset[str] = frozenset()
     error: str = ""
-    """In the error's text, in large or small letters."""
+    """Part of the error's text, regardless of case."""
     before_ms: float = float("inf")
     after_ms: float = 0
 
     def takes(self, entry: DlqEntry) -> bool:
-        """Whether this one is meant."""
+        """Whether this one matches."""
         return (
             (not self.reasons or entry.reason in self.reasons)
             and (not self.names or entry.name in self.names)
@@ -56,11 +57,11 @@ class DeadFilter:
 
 def died_at_ms(entry: DlqEntry) -> int:
     """When it was buried, by the server's clock."""
-    return int(entry.dlq_id.partition("-")[0])
+    return ms_of(entry.dlq_id)
 
 
-def described(entry: DlqEntry, payload_chars: int | None = None) -> dict[str, Any]:
-    """A dead letter, decoded as far as it can be, and so much of its payload."""
+def describe(entry: DlqEntry, payload_chars: int | None = None) -> dict[str, Any]:
+    """A dead letter, decoded as far as possible, with `payload_chars` of its payload."""
     facts: dict[str, Any] = {
         "dlq_id": entry.dlq_id,
         "source_id": entry.source_id,
@@ -75,7 +76,7 @@ def described(entry: DlqEntry, payload_chars: int | None = None) -> dict[str, An
         job = glimpse_job(entry.payload, entry.name, payload_chars)
     except DecodeError as err:
         return {**facts, "payload": None, "unreadable": str(err.args[0])}
-    # The envelope is as it was before its last run.
+    # The envelope is from before its last run.
     runs = job.attempt + (entry.reason in _DIED_RUNNING)
     return {**facts, "payload": job.payload, "attempt": runs, "created_at": iso(job.created_at_ms)}
 
@@ -95,7 +96,7 @@ async def peek(link: Link, keys: QueueKeys, limit: int) -> list[DlqEntry]:
 async def replay(link: Link, keys: QueueKeys, limit: int) -> Replayed:
     """Moves up to `limit` dead letters back to the stream with a fresh attempt count, oldest first."""
     moved = unreadable = 0
-    # Jobs that die again while this goes on lie at the end, and are not for this replay.
+    # Jobs that die again meanwhile are at the end, and excluded.
     until_ms = await locks.server_now_ms(link)
     after: str | None = None
     while moved < limit:
@@ -105,25 +106,25 @@ async def replay(link: Link, keys: QueueKeys, limit: int) -> Replayed:
         if not page:
             break
         after = page[-1].dlq_id
-        jobs = [job for job in map(_revived, page) if job is not None]
+        jobs = [job for job in map(_revive, page) if job is not None]
         unreadable += len(page) - len(jobs)
         if jobs:
             moved += await dead_letters.replay(link, keys, jobs)
     if unreadable:
-        _log.warning("%d dead letters of %s cannot be read and stay where they are", unreadable, keys.queue)
+        _log.warning("%d dead letters of queue %s are unreadable and stay", unreadable, keys.queue)
     return Replayed(moved=moved, unreadable=unreadable)
 
 
 async def replay_these(link: Link, keys: QueueKeys, entries: Sequence[DlqEntry]) -> Replayed:
     """Moves these dead letters back to the stream with a fresh attempt count."""
     moved = 0
-    jobs = [job for job in map(_revived, entries) if job is not None]
+    jobs = [job for job in map(_revive, entries) if job is not None]
     for start in range(0, len(jobs), _PAGE):
         moved += await dead_letters.replay(link, keys, jobs[start : start + _PAGE])
     return Replayed(moved=moved, unreadable=len(entries) - len(jobs))
 
 
-def _revived(entry: DlqEntry) -> tuple[str, bytes, str, str] | None:
+def _revive(entry: DlqEntry) -> tuple[str, bytes, str, str] | None:
     job_id = decode_id(entry.payload)
     if job_id is None:
         return None

@@ -1,4 +1,4 @@
-"""Delayed jobs: looking at them, and giving them another time. The promoter moves those that are due."""
+"""Delayed jobs: listing and rescheduling them. The promoter moves those that are due."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from chasqui_engine._redis.client.link import Link
 from chasqui_engine._redis.commands import delayed, locks
 from chasqui_engine._redis.commands.keys import QueueKeys
 from chasqui_engine.admin.job_lookup import SEARCHED, delayed_job
-from chasqui_engine.config import ProducerConfig
-from chasqui_engine.job import Job, JobId
+from chasqui_engine.values.config import ProducerConfig
+from chasqui_engine.values.job import Job, JobId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DelayedJob:
-    """A job that runs later."""
+    """A delayed job."""
 
     run_at_ms: int
     job: Job | None
@@ -27,28 +27,28 @@ async def list_next(
 ) -> list[DelayedJob]:
     """Delayed jobs, the next to run first."""
     found = await delayed.list_delayed(link, keys, start=start, count=limit) if limit else []
-    # Decoding can take long, and nothing else would run on this loop meanwhile.
+    # Decoding can take long, and would block the event loop meanwhile.
     return await asyncio.to_thread(
         lambda: [DelayedJob(run_at_ms=run_at_ms, job=delayed_job(member, payload_chars)) for member, run_at_ms in found]
     )
 
 
 async def reschedule(link: Link, keys: QueueKeys, config: ProducerConfig, job_id: JobId, run_at_ms: int) -> bool:
-    """Gives a delayed job another time; True if it was still delayed."""
+    """Moves a delayed job to another time; True if it was still delayed."""
     found = await delayed.find_delayed(link, keys, job_id, at_most=SEARCHED)
     return found is not None and await _move(link, keys, config, job_id, found[0], run_at_ms)
 
 
 async def run_now(link: Link, keys: QueueKeys, config: ProducerConfig, job_id: JobId) -> bool:
-    """Puts a delayed job onto the stream; True if it was still delayed."""
+    """Moves a delayed job to the stream; True if it was still delayed."""
     found = await delayed.find_delayed(link, keys, job_id, at_most=SEARCHED)
     if found is None:
         return False
     member, _run_at_ms = found
     if not await _move(link, keys, config, job_id, member, await locks.server_now_ms(link)):
         return False
-    events_max = config.events_max_stream_len if config.events_enabled else 0
-    # Moved by a promoter meanwhile, it is where it should be.
+    events_max = config.events_max
+    # If a promoter was faster, the job is on the stream already.
     await delayed.promote_one(link, keys, job_id, member, events_max=events_max)
     return True
 

@@ -1,4 +1,4 @@
-"""Whether a queue's server answers, what it is, and whether anybody works there."""
+"""The health of a queue: its server and its workers."""
 
 from __future__ import annotations
 
@@ -7,15 +7,12 @@ from dataclasses import dataclass
 from chasqui_engine._redis.client.link import Link
 from chasqui_engine._redis.commands import stats
 from chasqui_engine._redis.commands.keys import QueueKeys
-
-_SILENT_MS = 60_000
-"""A worker asks for jobs, or beats for those it holds, far more often than this, unless it is gone, or its `block_ms`
-or `claim_min_idle_ms` is as long."""
+from chasqui_engine.admin.snapshot import SILENT_MS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueHealth:
-    """The state of a queue in a sentence: `str(health)`."""
+    """The health of a queue; `str(health)` is a sentence."""
 
     server: str
     """"redis" or "valkey"."""
@@ -23,36 +20,36 @@ class QueueHealth:
     queue: str
     group: str
     workers: int | None
-    """Those heard of within the last minute; None when the group has not been made yet: no worker was ever there."""
+    """Workers seen within the last minute; None when there is no group, because no worker ever ran."""
     silent: int
-    """Workers that hold jobs and have not been heard of for a minute."""
+    """Workers with jobs in flight that were not seen for a minute."""
     gone: int = 0
-    """Workers that hold no jobs and have not been heard of for a minute; none, while the queue is paused."""
+    """Workers without jobs that were not seen for a minute; 0 while the queue is paused."""
 
     @property
     def healthy(self) -> bool:
-        """Whether nothing needs a look."""
+        """Whether no worker is missing."""
         return not self.silent and bool(self.workers or not self.gone)
 
     def __str__(self) -> str:
         where = f"{self.server.capitalize()} {self.version}; group {self.group!r} of queue {self.queue!r}"
         if self.workers is None:
-            return f"{where}: no worker has been here yet"
+            return f"{where}: no worker has run yet"
         if self.silent:
-            return f"{where}: {self.silent} of {self.workers + self.silent} workers hold jobs and are silent"
+            return f"{where}: {self.silent} of {self.workers + self.silent} workers have jobs in flight and are silent"
         if not self.workers:
-            return f"{where}: no worker is here" + (f" any more; {self.gone} went without a word" if self.gone else "")
+            return f"{where}: no worker is running" + (f"; {self.gone} ended without signing off" if self.gone else "")
         return f"{where}: healthy, {self.workers} workers"
 
 
-async def ask(link: Link, keys: QueueKeys, group: str) -> QueueHealth:
-    """Asks the server."""
+async def read_health(link: Link, keys: QueueKeys, group: str) -> QueueHealth:
+    """Reads it from the server."""
     consumers = await stats.list_consumers(link, keys, group)
-    # Of those who take no jobs from a paused queue nothing is heard.
+    # Workers of a paused queue do not read, so they are not seen.
     paused = await stats.is_paused(link, keys)
-    unheard = [one for one in consumers or () if one.idle_ms > _SILENT_MS]
-    silent = sum(one.pending > 0 for one in unheard)
-    gone = 0 if paused else len(unheard) - silent
+    unseen = [one for one in consumers or () if one.idle_ms > SILENT_MS]
+    silent = sum(one.pending > 0 for one in unseen)
+    gone = 0 if paused else len(unseen) - silent
     return QueueHealth(
         server=link.capabilities.server,
         version=link.capabilities.version,

@@ -1,4 +1,4 @@
-"""Where one job is, and how far."""
+"""One job: its state, and what happened to it."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from chasqui_engine._redis.commands import events as events_commands
 from chasqui_engine._redis.commands import group as group_commands
 from chasqui_engine._redis.commands.keys import QueueKeys
 from chasqui_engine._redis.commands.stream import Entry
-from chasqui_engine.codec import decode_delayed, decode_failure
-from chasqui_engine.errors import DecodeError
-from chasqui_engine.events.event import QueueEvent
-from chasqui_engine.job import Job, JobId
-from chasqui_engine.payload_preview import glimpse_job
+from chasqui_engine.codec.envelope import decode_delayed, decode_failure
+from chasqui_engine.codec.preview import glimpse_job
+from chasqui_engine.events import QueueEvent
+from chasqui_engine.values.errors import DecodeError
+from chasqui_engine.values.job import Job, JobId
 
 SEARCHED = 10_000
 """Entries of each kind that a search for one job looks at: it must not hold up the server."""
@@ -30,7 +30,7 @@ class JobState(StrEnum):
     WAITING = "waiting"
     """On the stream."""
     ACTIVE = "active"
-    """In a worker's hands."""
+    """In flight: a worker has it."""
     DELAYED = "delayed"
     """To run later, for the first time."""
     COMPLETED = "completed"
@@ -40,31 +40,39 @@ class JobState(StrEnum):
     DEAD = "dead"
     """In the dead letters, or it was."""
     UNKNOWN = "unknown"
-    """Nothing is known of it (any more), or it was cancelled."""
+    """Unknown to the queue, forgotten, or cancelled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobInfo:
-    """One job: where it is, and what happened to it so far."""
+    """One job: its state, and what happened to it so far."""
 
     id: JobId
     state: JobState
     name: str = ""
     attempt: int | None = None
-    """Runs begun: 0 before the first; None when nobody remembers."""
+    """Runs begun: 0 before the first; None when it is unknown."""
+    max_attempts: int | None = None
+    """Its own limit of runs; None leaves it to the worker."""
     last_error: str | None = None
-    """What the last run that failed said."""
+    """The error of the last run that failed."""
     reason: str | None = None
     """Of a dead job: `retries_exhausted`, `unrecoverable` …"""
     payload: Any = None
-    """What the job was added with, where it is still there."""
+    """The job's data, where it is still there."""
     created_at_ms: int | None = None
     run_at_ms: int | None = None
     """When it will run, if it is delayed or waits for a retry."""
     consumer: str | None = None
-    """Who runs it, if it is active."""
+    """The worker that runs it, if it is active."""
     progress: Any = None
-    """What its handler said last with `Job.update_progress`."""
+    """The last value of `Job.update_progress`."""
+    started_at_ms: int | None = None
+    """When its last run began."""
+    ended_at_ms: int | None = None
+    """When its last run ended; None while it runs."""
+    duration_ms: float | None = None
+    """How long its handler took in the last run that ended."""
 
 
 async def find_job(
@@ -77,10 +85,10 @@ async def find_job(
     whole: bool = False,
     payload_chars: int | None = None,
 ) -> JobInfo:
-    """Where a job is. What lies deeper than `looked_at` in a queue is found by what was told about it, if at all.
+    """Finds a job. What is deeper than `looked_at` in a queue is found by its events, if at all.
 
-    With `whole`, the whole stream is gone through before a job is taken for unknown: seconds where millions wait.
-    Of its payload, as much is decoded as makes `payload_chars`, or all.
+    With `whole`, the whole stream is searched before a job counts as unknown: seconds where millions wait.
+    Of its payload, `payload_chars` characters are decoded, or all.
     """
     most = payload_chars
     found = (
@@ -94,7 +102,7 @@ async def find_job(
         found = None if entry is None else await _on_the_stream(link, keys, group, job_id, entry, most)
     info = await _with_history(link, keys, found or JobInfo(id=job_id, state=JobState.UNKNOWN), looked_at)
     if found is None and info.state in _STATES_IN_DELAYED:
-        # A cancel leaves no event behind: the set itself has the last word, if all of it can be looked at.
+        # A cancel leaves no event behind: the set itself decides, if all of it can be searched.
         look = await delayed.search_delayed(link, keys, job_id, at_most=looked_at)
         if look.found is None and look.all_seen:
             return replace(info, state=JobState.UNKNOWN)
@@ -104,7 +112,7 @@ async def find_job(
 async def _at_an_end(
     link: Link, keys: QueueKeys, group: str, job_id: JobId, looked_at: int, most: int | None
 ) -> JobInfo | None:
-    # What runs is at the front; what was just added, at the end.
+    # Active jobs are at the front; those that were just added, at the end.
     for newest_first in (False, True):
         entry = await stream.find_entry(
             link, keys.stream, job_id, newest_first=newest_first, at_most=-(-looked_at // 2)
@@ -122,7 +130,7 @@ async def _on_the_stream(
     if pending is None:
         return info
     consumer, _idle_ms, deliveries = pending
-    # More than one may stand for a run that was counted before it began: then its `active` tells which run it is.
+    # A second delivery may be of a run that was counted before it began: its `active` event says which run it is.
     attempt = (info.attempt or 0) + 1 if deliveries == 1 else None
     return replace(info, state=JobState.ACTIVE, consumer=consumer, attempt=attempt)
 
@@ -149,13 +157,13 @@ async def _dead(link: Link, keys: QueueKeys, job_id: JobId, looked_at: int, most
         info = await _describe(job_id, JobState.DEAD, entry, most)
         reason, detail = entry.fields.get(b"reason", b""), entry.fields.get(b"detail")
         error = None if detail is None else detail.decode(errors="replace")
-        # The envelope is as it was before its last run.
+        # The envelope is from before its last run.
         info = replace(info, reason=reason.decode(errors="replace"), last_error=error, attempt=None)
     if record is not None:
-        # Others may have written anything there; the dead letter has its own reason.
+        # Other programs may have written anything there; the dead letter has its own reason.
         with contextlib.suppress(DecodeError):
-            reason_told, error, attempt = decode_failure(record)
-            info = replace(info, reason=reason_told, last_error=error, attempt=attempt)
+            dead_reason, error, attempt = decode_failure(record)
+            info = replace(info, reason=dead_reason, last_error=error, attempt=attempt)
     return info
 
 
@@ -165,9 +173,11 @@ async def _ended(link: Link, keys: QueueKeys, job_id: JobId) -> JobInfo | None:
 
 
 async def _with_history(link: Link, keys: QueueKeys, info: JobInfo, looked_at: int) -> JobInfo:
-    """Adds what only the events know: the last error, the progress, and how a job ended that left nothing behind."""
+    """Adds what only the events hold: last error, progress, times, and the outcome of a job that left no trace."""
     async for fields in events_commands.find_events_of(link, keys, info.id, at_most=looked_at):
         event = QueueEvent.of("", fields)
+        if event.name == "removed" and info.state is JobState.UNKNOWN:
+            break
         info = _with_event(info, event)
         if event.name in ("failed", "delayed") or (info.attempt == 0 and info.state is not JobState.UNKNOWN):
             break
@@ -175,9 +185,9 @@ async def _with_history(link: Link, keys: QueueKeys, info: JobInfo, looked_at: i
 
 
 def _with_event(info: JobInfo, event: QueueEvent) -> JobInfo:
-    """The same job, with what one more event, older than all before, says of it."""
-    if info.state is JobState.UNKNOWN and event.name in _STATE_BY_EVENT:
-        info = replace(info, state=_STATE_BY_EVENT[event.name])
+    """The same job, with one more event, which is older than those before."""
+    if info.state is JobState.UNKNOWN and event.name in STATE_BY_EVENT:
+        info = replace(info, state=STATE_BY_EVENT[event.name])
     if not info.name:
         info = replace(info, name=event.job_name)
     attempt = event.fields.get("attempt")
@@ -189,11 +199,27 @@ def _with_event(info: JobInfo, event: QueueEvent) -> JobInfo:
         info = replace(info, reason=str(event.fields.get("reason", "")))
     if event.name == "progress" and info.progress is None:
         info = replace(info, progress=event.fields.get("progress"))
-    return info
+    return _with_times(info, event)
 
 
-# What is deeper in the queue than was looked at shows by its last event.
-_STATE_BY_EVENT = {
+def _with_times(info: JobInfo, event: QueueEvent) -> JobInfo:
+    """The times of its last run, from the newest event that starts or ends one."""
+    at_ms, duration_us = event.fields.get("ts"), event.fields.get("duration_us")
+    known = info.started_at_ms is not None or info.ended_at_ms is not None
+    if known or info.attempt == 0 or not isinstance(at_ms, int):
+        return info
+    if event.name == "active":
+        return replace(info, started_at_ms=at_ms)
+    if event.name not in ("completed", "failed"):
+        return info
+    if not isinstance(duration_us, int):
+        return replace(info, ended_at_ms=at_ms)
+    started_at_ms = at_ms - duration_us // 1000
+    return replace(info, started_at_ms=started_at_ms, ended_at_ms=at_ms, duration_ms=duration_us / 1000)
+
+
+# A job deeper in the queue than was searched shows by its last event.
+STATE_BY_EVENT = {
     "waiting": JobState.WAITING,
     "active": JobState.ACTIVE,
     "progress": JobState.ACTIVE,
@@ -209,7 +235,7 @@ _STATES_IN_DELAYED = (JobState.DELAYED, JobState.FAILED)
 async def _describe(job_id: JobId, state: JobState, entry: Entry, payload_chars: int | None) -> JobInfo:
     name = entry.fields.get(b"n", b"").decode(errors="replace")
     try:
-        # Decoding can take long, and nothing else would run on this loop meanwhile.
+        # Decoding can take long, and would block the event loop meanwhile.
         job = await asyncio.to_thread(glimpse_job, entry.fields.get(b"d", b""), name, payload_chars)
     except DecodeError:
         return JobInfo(id=job_id, state=state, name=name)
@@ -224,11 +250,12 @@ def _of_job(job_id: JobId, state: JobState, job: Job) -> JobInfo:
         attempt=job.attempt,
         payload=job.payload,
         created_at_ms=job.created_at_ms,
+        max_attempts=job.retry.max_attempts if job.retry else None,
     )
 
 
 def delayed_job(member: bytes, payload_chars: int | None = None) -> Job | None:
-    """The job in a member of the delayed set, with so much of its payload; None when it cannot be read."""
+    """The job in a member of the delayed set, with `payload_chars` of its payload; None when it is unreadable."""
     try:
         name, envelope = decode_delayed(member)
         return glimpse_job(envelope, name, payload_chars)

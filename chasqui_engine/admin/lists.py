@@ -1,4 +1,4 @@
-"""What a queue holds, as lists to look at: jobs that wait, jobs that run, and what was told of them."""
+"""Lists of what a queue holds: waiting jobs, active jobs, and events."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from chasqui_engine._redis.commands import stream
 from chasqui_engine._redis.commands.keys import QueueKeys
 from chasqui_engine._redis.commands.stream import Entry
 from chasqui_engine.admin.job_lookup import SEARCHED
-from chasqui_engine.codec import decode_id
-from chasqui_engine.errors import DecodeError
-from chasqui_engine.events.event import QueueEvent
-from chasqui_engine.job import Job, JobId
-from chasqui_engine.payload_preview import glimpse_job
+from chasqui_engine.codec.envelope import decode_id
+from chasqui_engine.codec.preview import glimpse_job
+from chasqui_engine.events import QueueEvent
+from chasqui_engine.values.errors import DecodeError
+from chasqui_engine.values.job import Job, JobId
+from chasqui_engine.values.stream_ids import ms_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedJob:
-    """A job on the stream; where a worker has it, with who and for how long."""
+    """A job on the stream, with its worker if it is in flight."""
 
     entry_id: str
-    """Its place on the stream; ids begin with the time of the server's clock."""
+    """Its stream id, which begins with the time by the server's clock."""
     job_id: JobId | None
     """None when it cannot be read."""
     name: str
@@ -32,35 +33,51 @@ class ListedJob:
     """None when it cannot be read."""
     consumer: str | None = None
     idle_ms: int = 0
-    """Since its worker last said that it has it."""
+    """Since the last heartbeat of its worker."""
     deliveries: int = 0
 
+    @property
+    def since_ms(self) -> int:
+        """When it came to the stream, by the server's clock."""
+        return ms_of(self.entry_id)
 
-async def waiting(
+
+async def list_waiting(
     link: Link, keys: QueueKeys, group: str, *, after: str | None, limit: int, payload_chars: int | None
 ) -> list[ListedJob]:
-    """Jobs that wait, the next to run first."""
+    """Waiting jobs, the next to run first."""
     found = await stream.list_waiting(link, keys, group, after=after, count=limit) if limit else []
-    # Decoding can take long, and nothing else would run on this loop meanwhile.
-    return await asyncio.to_thread(lambda: [_listed(entry, payload_chars) for entry in found])
+    # Decoding can take long, and would block the event loop meanwhile.
+    return await asyncio.to_thread(lambda: [_describe(entry, payload_chars) for entry in found])
 
 
-async def active(link: Link, keys: QueueKeys, group: str, *, limit: int, payload_chars: int | None) -> list[ListedJob]:
-    """Jobs in the hands of the group's workers, the oldest first."""
-    held = await group_commands.list_pending(link, keys, group, count=limit) if limit else []
-    found = await stream.get_entries(link, keys.stream, [one.entry_id for one in held])
-    pairs = [(entry, one) for one, entry in zip(held, found, strict=True) if entry is not None]  # some have just ended
-    return await asyncio.to_thread(lambda: [_listed(entry, payload_chars, one) for entry, one in pairs])
+async def list_active(
+    link: Link, keys: QueueKeys, group: str, *, after: str | None = None, limit: int, payload_chars: int | None
+) -> list[ListedJob]:
+    """Jobs in flight with the group's workers, the oldest first."""
+    pending = await group_commands.list_pending(link, keys, group, count=limit, after=after) if limit else []
+    found = await stream.get_entries(link, keys.stream, [one.entry_id for one in pending])
+    pairs = [(entry, one) for one, entry in zip(pending, found, strict=True) if entry is not None]  # ended meanwhile
+    return await asyncio.to_thread(lambda: [_describe(entry, payload_chars, one) for entry, one in pairs])
 
 
-async def newest_events(link: Link, keys: QueueKeys, *, after: str, before: str | None, limit: int) -> list[QueueEvent]:
-    """Events after one id, and before another if it is given; the newest first."""
+async def list_newest_events(
+    link: Link, keys: QueueKeys, *, after: str, before: str | None, limit: int
+) -> list[QueueEvent]:
+    """Events after one id, and before another if it is given; newest first."""
     found = await events_commands.list_newest(link, keys, after=after, before=before, count=limit) if limit else []
     return [QueueEvent.of(entry_id, fields) for entry_id, fields in found]
 
 
-async def events_of_job(link: Link, keys: QueueKeys, job_id: JobId, *, limit: int) -> list[QueueEvent]:
-    """What was told of a job, the oldest first: up to `limit` events, among the newest that the queue keeps."""
+async def list_events(link: Link, keys: QueueKeys, after: str, *, limit: int) -> list[QueueEvent]:
+    """Events after that id, oldest first."""
+    # The shortest wait there is: a page at the end of the stream is empty.
+    found = await events_commands.read_events(link, keys, after, count=limit, block_ms=1) if limit else []
+    return [QueueEvent.of(entry_id, fields) for entry_id, fields in found]
+
+
+async def list_events_of_job(link: Link, keys: QueueKeys, job_id: JobId, *, limit: int) -> list[QueueEvent]:
+    """Up to `limit` events of a job, oldest first, among the newest that the queue keeps."""
     events: list[QueueEvent] = []
     async for fields in events_commands.find_events_of(link, keys, job_id, at_most=SEARCHED):
         events.append(QueueEvent.of("", fields))
@@ -69,7 +86,7 @@ async def events_of_job(link: Link, keys: QueueKeys, job_id: JobId, *, limit: in
     return events[::-1]
 
 
-def _listed(entry: Entry, payload_chars: int | None, held: group_commands.PendingEntry | None = None) -> ListedJob:
+def _describe(entry: Entry, payload_chars: int | None, pending: group_commands.PendingEntry | None = None) -> ListedJob:
     name, envelope = entry.fields.get(b"n", b"").decode(errors="replace"), entry.fields.get(b"d", b"")
     try:
         job = glimpse_job(envelope, name, payload_chars)
@@ -80,7 +97,7 @@ def _listed(entry: Entry, payload_chars: int | None, held: group_commands.Pendin
         job_id=job.id if job is not None else decode_id(envelope),
         name=name,
         job=job,
-        consumer=None if held is None else held.consumer,
-        idle_ms=0 if held is None else held.idle_ms,
-        deliveries=0 if held is None else held.deliveries,
+        consumer=None if pending is None else pending.consumer,
+        idle_ms=0 if pending is None else pending.idle_ms,
+        deliveries=0 if pending is None else pending.deliveries,
     )

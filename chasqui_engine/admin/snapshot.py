@@ -1,4 +1,4 @@
-"""What a queue looks like now: its counts, its workers, and how fast it goes."""
+"""Snapshots of a queue: its counts, its workers, and its throughput."""
 
 from __future__ import annotations
 
@@ -12,20 +12,23 @@ from chasqui_engine._redis.commands.keys import QueueKeys
 from chasqui_engine._redis.commands.stats import QueueStats
 
 EVENTS_FOR_RATE = 5_000
-"""The newest events that a rate is told from, at most."""
+"""The most events that a rate is computed from, the newest."""
 _RATE_WINDOW_MS = 60_000
+SILENT_MS = 60_000
+"""A live worker reads, or sends a heartbeat, far more often than this, unless its `block_ms` or `claim_min_idle_ms`
+is as long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueCounts:
-    """How many jobs are where, all at one moment."""
+    """The number of jobs in each state, at one moment."""
 
     waiting: int
-    """On the stream, in nobody's hands."""
+    """On the stream, not in flight."""
     active: int
-    """In the hands of workers."""
+    """In flight."""
     delayed: int
-    """Those that wait for a retry included."""
+    """Delayed jobs, those between two retries included."""
     dead: int
     """Dead letters."""
     repeatables: int
@@ -33,9 +36,11 @@ class QueueCounts:
     paused: bool
     """Whether workers take no jobs."""
     oldest_waiting_ms: int
-    """How long the first job that waits has been on the stream; 0 when none waits."""
+    """How long the oldest waiting job has been on the stream; 0 without one."""
     delayed_lag_ms: int
     """How overdue the first delayed job is; 0 when none is."""
+    repeatable_lag_ms: int
+    """How overdue the first repeatable is; 0 when none is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,12 +50,12 @@ class ConsumerInfo:
     name: str
     active: int
     idle_ms: int
-    """Since it was last heard of."""
+    """Since it was last seen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Throughput:
-    """How fast a queue goes, told from its events: those of the last minute, or fewer where they are many."""
+    """Rates, from the events of the last minute, or of less where there are too many."""
 
     window_ms: int
     completed_per_s: float
@@ -68,51 +73,67 @@ class QueueSnapshot:
     consumers: tuple[ConsumerInfo, ...]
     throughput: Throughput
 
+    @property
+    def workers(self) -> int:
+        """Workers seen within the last minute. Those of a paused queue do not read, so they are counted unseen."""
+        paused = self.counts.paused
+        return sum(one.idle_ms <= SILENT_MS or (paused and not one.active) for one in self.consumers)
+
+    @property
+    def lacks_workers(self) -> bool:
+        """Whether jobs wait, the queue is not paused, and no worker is there to run them."""
+        return bool(self.counts.waiting) and not self.counts.paused and not self.workers
+
 
 async def read_counts(link: Link, keys: QueueKeys, group: str) -> QueueCounts:
-    """How many jobs are where."""
+    """The number of jobs in each state."""
     return _counts(await stats.read_stats(link, keys, group))
 
 
-def _counts(standing: QueueStats) -> QueueCounts:
-    now, oldest, first = standing.now_ms, standing.oldest_waiting_ms, standing.first_due_ms
-    # An entry that was deleted under a worker's hands is pending still.
-    waiting = max(0, standing.entries - standing.pending)
+def _counts(found: QueueStats) -> QueueCounts:
+    now, oldest = found.now_ms, found.oldest_waiting_ms
+    # An entry that was deleted while in flight is still pending.
+    waiting = max(0, found.entries - found.pending)
     return QueueCounts(
         waiting=waiting,
-        active=min(standing.pending, standing.entries),
-        delayed=standing.delayed,
-        dead=standing.dead,
-        repeatables=standing.repeatables,
-        paused=standing.paused,
+        active=min(found.pending, found.entries),
+        delayed=found.delayed,
+        dead=found.dead,
+        repeatables=found.repeatables,
+        paused=found.paused,
         oldest_waiting_ms=max(0, now - oldest) if oldest is not None and waiting else 0,
-        delayed_lag_ms=max(0, now - first) if first is not None else 0,
+        delayed_lag_ms=_lag_ms(now, found.first_due_ms),
+        repeatable_lag_ms=_lag_ms(now, found.first_fire_ms),
     )
 
 
+def _lag_ms(now_ms: int, due_ms: int | None) -> int:
+    return max(0, now_ms - due_ms) if due_ms is not None else 0
+
+
 async def take_snapshot(link: Link, keys: QueueKeys, group: str, *, events: int = EVENTS_FOR_RATE) -> QueueSnapshot:
-    """Everything about a queue that fits on a screen; its rates are told from up to so many events."""
-    standing = await stats.read_stats(link, keys, group)
+    """A snapshot; its rates are computed from up to `events` events."""
+    found = await stats.read_stats(link, keys, group)
     consumers = await stats.list_consumers(link, keys, group) or []
-    since_ms = standing.now_ms - _RATE_WINDOW_MS
+    since_ms = found.now_ms - _RATE_WINDOW_MS
     recent = await events_commands.list_recent(link, keys, since_ms, at_most=events)
     return QueueSnapshot(
         name=keys.queue,
         group=group,
-        counts=_counts(standing),
+        counts=_counts(found),
         consumers=tuple(ConsumerInfo(name=one.name, active=one.pending, idle_ms=one.idle_ms) for one in consumers),
-        throughput=_throughput(recent, standing.now_ms, cut_at=events),
+        throughput=_throughput(recent, found.now_ms, cut_at=events),
     )
 
 
 def _throughput(events: list[tuple[int, str]], now_ms: int, *, cut_at: int) -> Throughput:
-    # Cut short, they tell of less than the window.
+    # A cut list covers less than the window.
     window_ms = max(1, now_ms - events[-1][0]) if events and len(events) >= cut_at else _RATE_WINDOW_MS
-    told = Counter(kind for _, kind in events)
+    kinds = Counter(kind for _, kind in events)
     seconds = window_ms / 1000
     return Throughput(
         window_ms=window_ms,
-        completed_per_s=told["completed"] / seconds,
-        failed_per_s=told["failed"] / seconds,
-        dead_per_s=told["dlq"] / seconds,
+        completed_per_s=kinds["completed"] / seconds,
+        failed_per_s=kinds["failed"] / seconds,
+        dead_per_s=kinds["dlq"] / seconds,
     )

@@ -1,21 +1,21 @@
-"""The `chasqui` command. What a command needs is imported when that command is given: starting must not take long."""
+"""The `chasqui` command. Each command imports what it needs when it runs, so that starting is fast."""
 
 from __future__ import annotations
 
 import io
 import sys
 
-from chasqui_engine.cli.argv_secrets import hide_secrets
+from chasqui_engine.cli.input.argv_secrets import hide_secrets
 
 __all__ = ["main"]
 
 
 def main() -> None:
-    """What the `chasqui` script calls."""
+    """The entry point of the `chasqui` script."""
     hide_secrets()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # What a terminal has no letter for is still to be seen.
+            # A character that the terminal cannot encode is escaped.
             stream.reconfigure(errors="backslashreplace")
     try:
         from chasqui_engine.cli.app import run

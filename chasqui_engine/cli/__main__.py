@@ -1,4 +1,4 @@
-"""`python -m chasqui_engine.cli`, for where the script is not on the path."""
+"""`python -m chasqui_engine.cli`, for systems where the script is not on the path."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""The commands and where each is: only the module of the command that is given gets imported."""
+"""The commands and their modules, of which only that of the given command is imported."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -10,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from chasqui_engine.cli.session import INTERRUPTED, UNHEARD, Failure, failure_of, report, wants_debug, wants_json
+from chasqui_engine.cli.session import BROKEN_PIPE, INTERRUPTED, Failure, failure_of, report, wants_debug, wants_json
 
 PROGRAM = "chasqui"
 
@@ -19,14 +20,16 @@ COMMANDS = {
     "add": "add",
     "bulk": "bulk",
     "result": "result",
-    "job": "result",
+    "job": "job",
     "inspect": "inspect",
     "watch": "watch",
     "events": "events",
     "dashboard": "dashboard",
+    "exporter": "exporter",
     "dlq": "dlq",
     "delayed": "delayed",
     "repeatable": "repeatable",
+    "queue": "queue",
     "pause": "pause",
     "resume": "pause",
     "doctor": "doctor",
@@ -34,11 +37,11 @@ COMMANDS = {
 }
 """In the order in which `--help` shows them; each module has a `register(app)`."""
 
-_HELP = """A job queue on Redis Streams: run workers, add jobs, see what happens, and mend what went wrong.
+_HELP = """A job queue on Redis Streams: run workers, add jobs, see what happens, and repair what failed.
 
 Start here:
 
- 0. No Redis at hand?  export CHASQUI_REDIS_URL=embedded:///tmp/chasqui
+ 0. No Redis?          export CHASQUI_REDIS_URL=embedded:///tmp/chasqui
 
  1. Write tasks.py:    async def handle(job): return {"sent": job.data["to"]}
 
@@ -49,30 +52,33 @@ Start here:
 
  4. See the queues:    chasqui watch
 
- 5. Something wrong?   chasqui doctor
+ 5. Find problems:     chasqui doctor
 
- The server:          --url, or --conn-id of an Airflow connection, or
-                      CHASQUI_REDIS_URL, else redis://127.0.0.1:6379
+ The server:           --url, or --conn-id of an Airflow connection, or
+                       CHASQUI_REDIS_URL, else redis://127.0.0.1:6379
 
- Every command has:   --help, --json for programs, --debug for tracebacks
+ Every command has:    --help, --json for programs, --debug for tracebacks
 """
 _LEADING = {"--url": True, "--redis-url": True, "--conn-id": True, "--json": False, "--debug": False}
-"""Whether a value follows."""
+"""Options of every command, and whether a value follows."""
+_LEAST_COLUMNS = 70
+"""Of a terminal for help in tables."""
 _EXIT_CODES = (
-    "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not there, 4 no server, 124 out of time, 130 interrupted, "
-    "141 nobody reads."
+    "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 no server, 124 timed out, 130 interrupted, "
+    "141 broken pipe."
 )
 
 
 def build(only: str | None = None) -> typer.Typer:
-    """The application: whole, or with one command only."""
+    """The application, with all commands or with one."""
     app = typer.Typer(
         name=PROGRAM,
         help=_HELP,
         epilog=_EXIT_CODES,
         no_args_is_help=True,
         pretty_exceptions_enable=False,
-        rich_markup_mode="rich",
+        # In narrow columns rich cuts the names of options short; plain help wraps.
+        rich_markup_mode=None if only in COMMANDS and shutil.get_terminal_size().columns < _LEAST_COLUMNS else "rich",
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_root)
@@ -95,13 +101,13 @@ def _root(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Declares what may stand before a command."""
+    """The options that may precede a command."""
 
 
 def run(words: Sequence[str]) -> int:
     """Runs a command line; returns the exit code."""
-    args = _common_last(list(words))
-    # Asked for completion, the shell passes the words in the environment, and every command counts.
+    args = _move_common_last(list(words))
+    # For completion, the shell passes the words in the environment, and every command is needed.
     only = None if f"_{PROGRAM.upper()}_COMPLETE" in os.environ else next(iter(args), None)
     try:
         code = build(only)(args=args, prog_name=PROGRAM, standalone_mode=False)
@@ -111,15 +117,15 @@ def run(words: Sequence[str]) -> int:
         if wants_debug(args):
             raise
         code = _usage_error(err, args) if hasattr(err, "format_message") else report(failure_of(err), args)
-    return _said(code if isinstance(code, int) else 0, args)
+    return _flush(code if isinstance(code, int) else 0, args)
 
 
-def _said(code: int, args: Sequence[str]) -> int:
-    """The exit code, when all that was said has left; what cannot leave must not be tried again at the end."""
+def _flush(code: int, args: Sequence[str]) -> int:
+    """The exit code after the output is flushed. What cannot be written must not be tried again at exit."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
-        code = UNHEARD
+        code = BROKEN_PIPE
     except OSError as err:
         code = code or report(failure_of(err), args)
     else:
@@ -128,8 +134,8 @@ def _said(code: int, args: Sequence[str]) -> int:
     return code
 
 
-def _common_last(args: list[str]) -> list[str]:
-    """Options that every command has may stand before it too; they are its own, so they are put behind it."""
+def _move_common_last(args: list[str]) -> list[str]:
+    """Moves common options that precede the command behind it, where typer expects them."""
     leading = 0
     while leading < len(args) and (option := args[leading].partition("="))[0] in _LEADING:
         leading += 1 if option[1] or not _LEADING[option[0]] else 2
@@ -145,7 +151,7 @@ def _usage_error(err: Exception, args: Sequence[str]) -> int:
     command = context.command_path if context is not None else PROGRAM
     message = err.format_message().rstrip(".") if hasattr(err, "format_message") else str(err)
     if not message:
-        return 2  # a group without a command: its help was shown
+        return 2  # a group without a command, whose help was shown
     return report(Failure(message, "CMQ-004", f"see {command} --help", 2), args)
 
 

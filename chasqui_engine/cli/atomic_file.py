@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Files that are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from chasqui_engine.cli.session import USAGE, fail
 
 @contextlib.contextmanager
 def write_atomically(path: str) -> Iterator[TextIO]:
-    """A file to write; the one that was there stays as it is until the block has ended well."""
+    """A file to write; an existing one is replaced only when the block ends without an error."""
     target = Path(os.path.realpath(path))
     try:
         if target.exists() and not target.is_file():
-            # A device or a pipe: what is written there has left.
+            # A device or a pipe cannot be replaced.
             with target.open("w", encoding="utf-8") as file:
                 yield file
             return

@@ -1,4 +1,4 @@
-"""What commands log, and how: to stderr, as lines for people or as JSON for programs."""
+"""Logging to stderr, as lines for people or as JSON for programs."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from chasqui_engine.cli.terminal import SafeFormatter, one_json_line
+from chasqui_engine.cli.output.terminal import SafeFormatter, one_json_line
 
 LEVELS = ("debug", "info", "warning", "error")
 FORMATS = ("text", "json")
 _TEXT = "%(levelname)s %(name)s: %(message)s"
 _TEXT_WITH_JOB = "%(levelname)s %(name)s%(job)s: %(message)s"
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
-"""What every record has; the rest was given as `extra`."""
+"""Attributes of every record; the others were passed as `extra`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,23 +27,23 @@ class LogOptions:
 
     @property
     def level_number(self) -> int:
-        """As `logging` has it."""
+        """The level as `logging` numbers it."""
         return logging.getLevelNamesMapping()[self.level.upper()]
 
     @property
     def needs_job_ids(self) -> bool:
-        """Whether records of handlers are to carry their job's id."""
+        """Whether records of handlers need their job's id."""
         return self.job_ids or self.format == "json"
 
     def formatter(self) -> logging.Formatter:
-        """One that writes records so."""
+        """A formatter for this format."""
         if self.format == "json":
             return JsonFormatter()
         return JobFormatter() if self.job_ids else SafeFormatter(_TEXT)
 
 
 class JobFormatter(SafeFormatter):
-    """A line that names the job, where there is one."""
+    """A line that names the job, if there is one."""
 
     def __init__(self) -> None:
         super().__init__(_TEXT_WITH_JOB)
@@ -56,7 +56,7 @@ class JobFormatter(SafeFormatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object per line: time, level, logger, message, what was given as `extra`, and the traceback."""
+    """One JSON object per line: time, level, logger, message, the `extra` fields, and the traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The record, on one line."""
@@ -74,12 +74,12 @@ class JsonFormatter(logging.Formatter):
 
 
 def _plain(value: object) -> object:
-    """A value that JSON has, or its text."""
+    """A value that JSON can hold, or its text."""
     return value if isinstance(value, str | int | float | bool) else str(value)
 
 
 def log_to_stderr(level: int) -> None:
-    """For a command that has no other wish."""
+    """Sets up logging for a command without log options."""
     handler = logging.StreamHandler()
     handler.setFormatter(LogOptions().formatter())
     logging.basicConfig(level=level, handlers=[handler])

@@ -1,4 +1,4 @@
-"""What every command has: where the server is, how to answer, and what becomes of an error."""
+"""What every command shares: the server, the output, and the handling of errors."""
 
 from __future__ import annotations
 
@@ -14,30 +14,29 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, get_type_hints
 
 import typer
 
-from chasqui_engine.cli.logs import log_to_stderr
-from chasqui_engine.cli.prompt import ask_yes_or_no
-from chasqui_engine.cli.terminal import one_json_line, safe_console, say
-from chasqui_engine.config import ProducerConfig
-from chasqui_engine.connections import connection_url
-from chasqui_engine.errors import (
+from chasqui_engine import (
     ChasquiError,
     ConfigError,
     JobFailedError,
+    ProducerConfig,
+    QueueBusyError,
     QueueFullError,
     RedisError,
     ResultUnavailableError,
 )
+from chasqui_engine.cli.input.prompt import ask_yes_or_no
+from chasqui_engine.cli.logs import log_to_stderr
+from chasqui_engine.cli.output.terminal import one_json_line, safe_console, say
+from chasqui_engine.cli.server_errors import describe_server_error
+from chasqui_engine.connections import connection_url
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from chasqui_engine.producer import Producer
+    from chasqui_engine import Producer
 
-FAILED, USAGE, NOT_THERE, NO_SERVER, OUT_OF_TIME, INTERRUPTED, UNHEARD = 1, 2, 3, 4, 124, 130, 141
+FAILED, USAGE, NOT_THERE, NO_SERVER, OUT_OF_TIME, INTERRUPTED, BROKEN_PIPE = 1, 2, 3, 4, 124, 130, 141
 """Exit codes."""
-OWN_SERVER = "--url embedded:///tmp/chasqui"
-"""Where to try things out without a server."""
-
 _CONNECTION = "Connection and output"
 
 UrlOption = Annotated[
@@ -71,16 +70,16 @@ _COMMON: tuple[tuple[str, Any, Any], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What went wrong, in one line, and what to do next."""
+    """What went wrong, and what to do next."""
 
     message: str
     code: str | None
-    """As in docs/errors.md; None when nothing is wrong, but not done either."""
+    """As in docs/errors.md; None when nothing went wrong, such as an answer of no."""
     next_step: str
     exit_code: int
 
 
-class CommandError(Exception):
+class CommandFailedError(Exception):
     """Ends a command with a `Failure`."""
 
     def __init__(self, message: str, next_step: str, *, code: str | None, exit_code: int) -> None:
@@ -90,12 +89,12 @@ class CommandError(Exception):
 
 def fail(message: str, next_step: str, *, code: str | None = "CMQ-004", exit_code: int = FAILED) -> NoReturn:
     """Ends the command."""
-    raise CommandError(message, next_step, code=code, exit_code=exit_code)
+    raise CommandFailedError(message, next_step, code=code, exit_code=exit_code)
 
 
 def no_such_queue(name: str) -> NoReturn:
     """Ends the command."""
-    fail(f"there is no queue {name!r} on this server", "chasqui inspect shows those there are", exit_code=NOT_THERE)
+    fail(f"there is no queue {name!r} on this server", "chasqui inspect lists the queues", exit_code=NOT_THERE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +108,7 @@ class Session:
     @contextlib.asynccontextmanager
     async def producer(self, queue: str, **settings: Any) -> AsyncIterator[Producer]:
         """The queue, for the time of the block."""
-        from chasqui_engine.producer import Producer
+        from chasqui_engine import Producer
 
         producer = await Producer.connect(self.url, ProducerConfig(queue_name=queue, **settings))
         async with producer:
@@ -117,7 +116,7 @@ class Session:
 
     @contextlib.asynccontextmanager
     async def existing(self, queue: str) -> AsyncIterator[Producer]:
-        """The same, of a queue that must be there: an empty answer about a name that is misspelt would mislead."""
+        """The same, for a queue that must exist: an empty answer about a misspelt name would mislead."""
         async with self.producer(queue) as producer:
             if not await producer.exists():
                 no_such_queue(queue)
@@ -129,7 +128,7 @@ class Session:
         return safe_console()
 
     def answer(self, data: Any, show: Callable[[], Any]) -> None:
-        """Says the same as JSON, or as `show` says it: by printing, or as something that rich can print."""
+        """Prints `data` as JSON, or what `show` returns for people; `show` may also print by itself."""
         if self.as_json:
             print_json(data)
             return
@@ -140,13 +139,14 @@ class Session:
             self.console.print(shown)
 
     def confirm(self, question: str, yes: bool) -> None:
-        """Asks before something is lost; ends the command unless the answer is yes."""
+        """Asks before something is lost; ends the command unless the answer is yes. A pipe may hold the answer."""
         if yes:
             return
-        if self.as_json or not sys.stdin.isatty():
-            fail("this needs a yes, and there is nobody to ask", "pass --yes", exit_code=USAGE)
-        if not ask_yes_or_no(question):
-            fail("stopped, nothing was changed", "answer y, or pass --yes", code=None)
+        answer = None if self.as_json and sys.stdin.isatty() else ask_yes_or_no(question)
+        if answer is None:
+            fail("confirmation required, but stdin has no answer", "pass --yes", exit_code=USAGE)
+        if not answer:
+            fail("cancelled, nothing was changed", "answer y, or pass --yes", code=None)
 
 
 def print_json(data: Any) -> None:
@@ -193,23 +193,23 @@ def _guarded(
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # Whoever read our output has enough of it.
-        return UNHEARD
+        return BROKEN_PIPE
     except Exception as err:
         if debug:
             raise
-        return report(failure_of(err), ["--json"] if as_json else [])
+        return report(failure_of(err, url), ["--json"] if as_json else [])
     return int(code or 0)
 
 
-def failure_of(err: Exception) -> Failure:
-    """What to say about an error; one that nobody foresaw is a line as well."""
-    if isinstance(err, CommandError):
+def failure_of(err: Exception, url: str | None = None) -> Failure:
+    """What to say about an error; an unexpected one is a line as well. `url` is that of the server."""
+    if isinstance(err, CommandFailedError):
         return err.failure
     if isinstance(err, ChasquiError):
         message = str(err.args[0]) if err.args else type(err).__name__
         if isinstance(err, RedisError):
-            return Failure(message, err.code, _after_server_error(err, message), NO_SERVER)
+            message, step = describe_server_error(err, url)
+            return Failure(message, err.code, step, NO_SERVER)
         _, step, code = next(one for one in _NEXT_STEPS if isinstance(err, one[0]))
         return Failure(message, err.code, step, code)
     if isinstance(err, TimeoutError):
@@ -219,31 +219,22 @@ def failure_of(err: Exception) -> Failure:
     return Failure(f"{what}{where}", ChasquiError.code, "--debug shows the traceback", FAILED)
 
 
-def _after_server_error(err: RedisError, message: str) -> str:
-    from chasqui_engine._redis.client import link
-
-    if "OOM command not allowed" in message:
-        return "let workers catch up, or raise the server's maxmemory"
-    if isinstance(err, link.CommandError):
-        return "run chasqui doctor"
-    return f"start it, or check --url and CHASQUI_REDIS_URL; to try without a server: {OWN_SERVER}"
-
-
 _NEXT_STEPS: tuple[tuple[type[ChasquiError], str, int], ...] = (
     (QueueFullError, "let workers catch up, then run the same command again", FAILED),
+    (QueueBusyError, "chasqui pause, and wait for the running jobs; or pass --force", FAILED),
     (JobFailedError, "see chasqui dlq peek", FAILED),
     (ResultUnavailableError, "run the worker with --store-results", NOT_THERE),
-    (ConfigError, "correct the value; --help says what it can be", USAGE),
+    (ConfigError, "correct the value; --help describes it", USAGE),
     (ChasquiError, "run the command again with --debug to see more", FAILED),
 )
 
 
 def report(failure: Failure, args: Sequence[str]) -> int:
-    """Says on stderr, in one line, what went wrong; returns the exit code."""
+    """Prints one line on stderr: what went wrong, and the next step; returns the exit code."""
     message = " ".join(failure.message.split()).rstrip(".")
     if wants_json(args):
-        told = {"error": {"code": failure.code, "message": message, "next": failure.next_step}}
-        print(one_json_line(told), file=sys.stderr)
+        facts = {"error": {"code": failure.code, "message": message, "next": failure.next_step}}
+        print(one_json_line(facts), file=sys.stderr)
     else:
         stop = "" if message.endswith("?") else "."
         begin = "" if failure.code is None else f"error: [{failure.code}] "

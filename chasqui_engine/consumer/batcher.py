@@ -50,9 +50,9 @@ class Batcher(Generic[T]):
             items, self._items = self._items, []
             task = asyncio.create_task(self._flush(items))
             self._on_their_way.add(task)
-            task.add_done_callback(self._arrived)
+            task.add_done_callback(self._on_arrival)
 
-    def _arrived(self, task: asyncio.Task[None]) -> None:
+    def _on_arrival(self, task: asyncio.Task[None]) -> None:
         self._on_their_way.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self._on_failure(error)

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterable
 
 from chasqui_engine._redis.commands.group import Delivery
-from chasqui_engine.aio import Stop
+from chasqui_engine.runtime.aio import Stop
 
 
 class PrefetchBuffer:
@@ -66,7 +66,7 @@ class PrefetchBuffer:
 
     def take(self) -> Delivery | None:
         """The next entry, None when there is none."""
-        # Looked at for every job: handlers that never wait give nobody else the chance to close this buffer.
+        # Checked for every job: handlers that never wait leave no other task a chance to close this buffer.
         if not self._entries or self._stop.is_set():
             return None
         delivery = self._entries.popleft()
@@ -96,7 +96,7 @@ class PrefetchBuffer:
         await self._room.wait()
 
     def nudge(self) -> None:
-        """Makes whoever waits for room look again."""
+        """Wakes the reader that waits for room."""
         self._room.set()
 
     def empty(self) -> list[Delivery]:

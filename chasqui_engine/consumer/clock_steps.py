@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from chasqui_engine._redis.client.link import Link
-from chasqui_engine.clock import monotonic
+from chasqui_engine.runtime.clock import monotonic
 
 _log = logging.getLogger("chasqui.consumer")
 
@@ -22,7 +22,7 @@ class ClockSteps:
         self._queue = queue
         self._ahead_ms: float | None = None
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         """Asks for the server's time, and warns if it is not what it should be by now."""
         asked_at = monotonic()
         seconds, micros = await self._link.call("TIME")

@@ -11,9 +11,6 @@ from chasqui_engine._redis.client.connector import FOR_EVER, Connector
 from chasqui_engine._redis.client.endpoints import FetchCredentials
 from chasqui_engine._redis.commands import group
 from chasqui_engine._redis.commands.group import GroupMember
-from chasqui_engine.aio import Stop, cancel_and_wait
-from chasqui_engine.clock import monotonic
-from chasqui_engine.config import ConsumerConfig
 from chasqui_engine.consumer.buffer import PrefetchBuffer
 from chasqui_engine.consumer.context import ConsumerContext
 from chasqui_engine.consumer.execution.fork_guard import guard_against_forks
@@ -23,11 +20,14 @@ from chasqui_engine.consumer.in_flight import InFlight
 from chasqui_engine.consumer.reader import Reader
 from chasqui_engine.consumer.runner import JobRunner
 from chasqui_engine.consumer.settlement import Settler
-from chasqui_engine.errors import ChasquiError
 from chasqui_engine.metrics.safe_sink import guard
-from chasqui_engine.posix import need_posix
-from chasqui_engine.promoter import Promotion
-from chasqui_engine.scheduler import Scheduling
+from chasqui_engine.runtime.aio import Stop, cancel_and_wait
+from chasqui_engine.runtime.clock import monotonic
+from chasqui_engine.runtime.posix import need_posix
+from chasqui_engine.schedule.promoter import Promotion
+from chasqui_engine.schedule.scheduler import Scheduling
+from chasqui_engine.values.config import ConsumerConfig
+from chasqui_engine.values.errors import ChasquiError
 
 _log = logging.getLogger("chasqui.consumer")
 
@@ -36,7 +36,7 @@ _LEASE_SHARE = 0.5
 _LONGEST_LEASE_S = 0.1
 """The buffer holds about as much work: what waits longer is asked for before it starts."""
 _START_PATIENCE_S = 1.0
-"""A server that is just coming up is waited for; one that is not there is told about at once."""
+"""A server that is just coming up is waited for; one that is not there is reported at once."""
 _LAST_WORDS_S = 2.0
 """For what is left to write after the deadline, and for taking leave before it."""
 
@@ -140,7 +140,7 @@ class _Running:
         deadline = monotonic() + self._config.shutdown_deadline_secs
         self._stop_duties.set()
         await cancel_and_wait(*self._reading)
-        # Only after the connection is gone can the server no longer hand it entries that nobody would see.
+        # Only after the connection is gone can the server no longer deliver entries to it that would go unseen.
         self._reads.drop()
         await asyncio.sleep(0)
         waiting = [delivery.entry_id for delivery in self._buffer.close()]
@@ -154,7 +154,7 @@ class _Running:
         await cancel_and_wait(*(await self._unfinished_duties(soon)))
         await self._heartbeat.stop()
         self._handlers.close()
-        # What ends after this, ends unheard: its entry is somebody else's by now.
+        # A run that ends after this has no effect: its entry is another worker's by now.
         self._settler.failure.cancel()
 
     async def _finish_running(self, deadline: float) -> None:

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 from chasqui_engine._redis.client.link import Link
 from chasqui_engine._redis.commands.group import GroupMember
-from chasqui_engine.config import ConsumerConfig
 from chasqui_engine.consumer.buffer import PrefetchBuffer
 from chasqui_engine.consumer.in_flight import InFlight
 from chasqui_engine.metrics.safe_sink import SafeSink
+from chasqui_engine.values.config import ConsumerConfig
 
 _SMOOTHING = 0.05
 

@@ -1,4 +1,7 @@
-"""Logs how jobs fail: a failed run that is retried is a warning, a death an error with the traceback."""
+"""Logs how jobs fail: a failed run that is retried is a warning, a death an error with the traceback.
+
+A job that its handler postponed did not fail, and is a line at INFO.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,16 @@ _log = logging.getLogger("chasqui.consumer")
 
 def log_retry(queue: str, retry: Retry, allowed: int, error: BaseException) -> None:
     """A run failed, and another follows. Who wants its traceback sets the logger to DEBUG."""
+    if not retry.error:
+        _log.info(
+            "queue %s: job %.200r (%.200r) was postponed by its handler; it runs again in %.1f s",
+            queue,
+            retry.job_id,
+            retry.delivery.name,
+            retry.backoff_ms / 1000,
+            extra={**_fields(queue, retry), "max_attempts": allowed, "backoff_ms": retry.backoff_ms},
+        )
+        return
     _log.warning(
         "queue %s: job %.200r (%.200r) failed in run %d of %d: %.500s; it runs again in %.1f s",
         queue,

@@ -1,4 +1,4 @@
-"""The heartbeat: tells Redis that the held entries are alive, on a connection of its own, in the thread of all of them.
+"""The heartbeat: renews the lease of entries in flight, on a connection of its own, in the thread of all of them.
 
 A handler that blocks the event loop stops everything else in it, but not this.
 """
@@ -13,11 +13,11 @@ from chasqui_engine._redis.client.connector import FOR_EVER, Connector
 from chasqui_engine._redis.client.link import Link
 from chasqui_engine._redis.commands import group
 from chasqui_engine._redis.commands.group import GroupMember
-from chasqui_engine.aio import Stop, cancel_and_wait, sleep_until
-from chasqui_engine.clock import monotonic
 from chasqui_engine.consumer import heartbeat_thread
 from chasqui_engine.consumer.in_flight import InFlight
-from chasqui_engine.errors import error_text
+from chasqui_engine.runtime.aio import Stop, cancel_and_wait, sleep_until
+from chasqui_engine.runtime.clock import monotonic
+from chasqui_engine.values.errors import error_text
 
 _log = logging.getLogger("chasqui.consumer")
 

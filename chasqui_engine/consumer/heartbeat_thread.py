@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import threading
 
-from chasqui_engine.posix import at_fork
+from chasqui_engine.runtime.posix import at_fork
 
 
 class _HeartbeatThread:
-    """An event loop in a thread of its own, there while somebody uses it."""
+    """An event loop in a thread of its own, there while a consumer uses it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from chasqui_engine._redis.commands.group import Delivery
-from chasqui_engine.clock import monotonic
+from chasqui_engine.runtime.clock import monotonic
 
 POISON_SUSPECT = 2
 """Workers that went silent over an entry before: from so many on, it may be what silences them."""
@@ -25,7 +25,7 @@ class InFlight:
 
     def take(self, deliveries: Iterable[Delivery]) -> list[Delivery]:
         """Adds entries; returns those that were not held already: a claim can bring back our own, and so does a group
-        that is made anew, even what ended while the answer was on its way."""
+        that is created again, even what ended while the answer was on its way."""
         entries, released = self._entries, self._released
         fresh = [one for one in deliveries if one.entry_id not in entries and one.entry_id not in released]
         for delivery in fresh:
@@ -62,7 +62,7 @@ class InFlight:
                 delivery.lost = True
 
     def lease_is_fresh(self, delivery: Delivery, now: float) -> bool:
-        """Whether the entry is surely still ours, without asking: nobody can have claimed it in so short a time."""
+        """Whether the entry is surely still ours, without asking: no other can have claimed it in so short a time."""
         kept_at = self._kept_at
         # A heartbeat says nothing of entries that came after it, and those may have lain in the socket for long.
         return now - (kept_at if kept_at >= delivery.held_at else delivery.read_at) < self._lease_s

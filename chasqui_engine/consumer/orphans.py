@@ -1,4 +1,4 @@
-"""Entries that were given out and that nobody has, because somebody deleted the consumer that had them."""
+"""Entries that were delivered and that no consumer has, because theirs was deleted by hand."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import logging
 from chasqui_engine._redis.client.link import Link
 from chasqui_engine._redis.commands import group
 from chasqui_engine._redis.commands.group import GroupMember
-from chasqui_engine.clock import monotonic
+from chasqui_engine.runtime.clock import monotonic
 
 _log = logging.getLogger("chasqui.consumer")
 
@@ -21,8 +21,8 @@ class Orphans:
         self._patience_s = claim_min_idle_ms / 1000
         self._seen_at: dict[bytes, float] = {}
 
-    async def look(self) -> None:
-        """Takes up what nobody has had for as long as a worker may be silent: one that lives takes it back."""
+    async def check(self) -> None:
+        """Claims entries without a consumer, once a live owner has had the time to take its own back."""
         found = await group.list_orphans(self._link, self._member)
         now = monotonic()
         self._seen_at = {entry_id: self._seen_at.get(entry_id, now) for entry_id in found}

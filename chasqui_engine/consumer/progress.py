@@ -1,4 +1,4 @@
-"""What handlers say of how far they are, on its way to Redis: in order, and never more of it than can be told."""
+"""What handlers say of their jobs, on its way to Redis: in order, and never more of it than the server takes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine
 from itertools import islice
 
 Progress = tuple[str, str, str]
-"""A job's id, its name, and how far it is, as JSON."""
+"""A job's id, its name, and how far it is, as JSON; or a line of its log."""
 
 
 class ProgressBatcher:
@@ -26,10 +26,12 @@ class ProgressBatcher:
         on_failure: Callable[[BaseException], None],
         *,
         most: int,
+        at_once: int | None = None,
     ) -> None:
         self._send = send
         self._on_failure = on_failure
         self._most = most
+        self._at_once = at_once or most
         self._loop = asyncio.get_running_loop()
         self._lock = threading.Lock()
         self._waiting: dict[int, Progress] = {}
@@ -38,6 +40,11 @@ class ProgressBatcher:
         self._number = 0
         self._woken = False
         self._on_its_way: asyncio.Task[None] | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing waits and nothing is on its way."""
+        return not self._waiting and self._on_its_way is None
 
     def add(self, progress: Progress) -> None:
         """Takes one more, from any thread."""
@@ -51,7 +58,7 @@ class ProgressBatcher:
                 self._newest[job_id] = self._number
             woken, self._woken = self._woken, True
         if not woken:
-            # A loop that is closed has nobody left to tell.
+            # A loop that is closed has no task left to wake.
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._start)
 
@@ -61,19 +68,19 @@ class ProgressBatcher:
         batch = self._take()
         if batch:
             self._on_its_way = asyncio.create_task(self._send(batch))
-            self._on_its_way.add_done_callback(self._arrived)
+            self._on_its_way.add_done_callback(self._on_arrival)
 
     def _take(self) -> list[Progress]:
         with self._lock:
             self._woken = False
-            numbers = list(islice(self._waiting, self._most))
+            numbers = list(islice(self._waiting, self._at_once))
             batch = [self._waiting.pop(number) for number in numbers]
             for number, (job_id, _name, _progress) in zip(numbers, batch, strict=True):
                 if self._newest.get(job_id) == number:
                     del self._newest[job_id]
         return batch
 
-    def _arrived(self, task: asyncio.Task[None]) -> None:
+    def _on_arrival(self, task: asyncio.Task[None]) -> None:
         self._on_its_way = None
         if not task.cancelled() and (error := task.exception()) is not None:
             self._on_failure(error)

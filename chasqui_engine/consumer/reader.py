@@ -8,14 +8,14 @@ import logging
 from chasqui_engine._redis.client.link import CommandError, Link
 from chasqui_engine._redis.commands import group, stats
 from chasqui_engine._redis.commands.group import Delivery, Pending
-from chasqui_engine.aio import cancel_and_wait
-from chasqui_engine.clock import monotonic
 from chasqui_engine.consumer.clock_steps import ClockSteps
 from chasqui_engine.consumer.context import ConsumerContext
 from chasqui_engine.consumer.in_flight import POISON_SUSPECT
 from chasqui_engine.consumer.orphans import Orphans
-from chasqui_engine.consumer.silent_owners import IdleEntries
+from chasqui_engine.consumer.reclaim import IdleEntries
 from chasqui_engine.metrics.events import ReaderBatch
+from chasqui_engine.runtime.aio import cancel_and_wait
+from chasqui_engine.runtime.clock import monotonic
 
 _log = logging.getLogger("chasqui.consumer")
 
@@ -130,8 +130,8 @@ class Reader:
         pause_s = min(self._config.claim_min_idle_ms / 1000 / _CLAIMS_PER_IDLE, _LONGEST_CLAIM_PAUSE_S)
         while True:
             try:
-                await self._clock.look()
-                await self._orphans.look()
+                await self._clock.check()
+                await self._orphans.check()
                 await self._claim_idle()
             except CommandError as err:
                 await self._restore_group(err)
@@ -145,7 +145,7 @@ class Reader:
             # Of those in our name, what is held is not abandoned; what is not held came with an answer that was lost.
             held, me = set(self._in_flight.entry_ids()), self._member.consumer.encode()
             others = [entry for entry in idle if entry.consumer != me or entry.entry_id not in held]
-            ripe = self._idle.look(others, asked_at)[: min(room, self._config.batch)]
+            ripe = self._idle.check(others, asked_at)[: min(room, self._config.batch)]
             if not ripe or not await self._claim(ripe):
                 return
 
@@ -189,7 +189,7 @@ class Reader:
         try:
             await self._recount(again)
         finally:
-            # They are held: cancelled here, nobody else would ever run them.
+            # They are in flight: cancelled here, they would never run.
             self._buffer.put(one for one in again if one not in suspects)
             self._buffer.quarantine(suspects)
 
@@ -199,7 +199,7 @@ class Reader:
         while True:
             soon = int(_AHEAD_S / max(self._pace.mean_s, 1e-6) * config.concurrency)
             ahead = max(1, min(soon, _BATCHES_AHEAD * config.batch))
-            # Entries whose end is not written yet count too: with Redis slow to take acks, reading on helps nobody.
+            # Entries whose end is not written yet count too: with Redis slow to take acks, reading on does not help.
             unwritten = len(self._in_flight) - len(buffer) - config.concurrency
             if len(buffer) <= ahead // 2 and unwritten < 2 * config.ack_batch:
                 return buffer.idle + ahead - len(buffer)

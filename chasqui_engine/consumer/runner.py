@@ -10,18 +10,19 @@ from typing import Any
 from chasqui_engine._redis.commands import group
 from chasqui_engine._redis.commands.group import Delivery
 from chasqui_engine._redis.commands.settle import Ack, Bury
-from chasqui_engine.clock import monotonic
-from chasqui_engine.codec import encode_payload
+from chasqui_engine.codec.envelope import encode_payload
 from chasqui_engine.consumer.context import ConsumerContext
 from chasqui_engine.consumer.execution.fork_guard import end_if_forked
-from chasqui_engine.consumer.execution.handler import HandlerPanicError, Run
+from chasqui_engine.consumer.execution.handler import HandlerPanicError, RunHandler
 from chasqui_engine.consumer.failure_log import log_burial, log_retry
 from chasqui_engine.consumer.job_logging import running_job_id
 from chasqui_engine.consumer.settlement import Settler
 from chasqui_engine.consumer.verdict import allowed_runs, judge_arrival, judge_failure, must_be_counted
-from chasqui_engine.errors import EncodeError
-from chasqui_engine.job import Job
 from chasqui_engine.metrics.events import JobOutcome, JobOutcomeKind
+from chasqui_engine.runtime.clock import monotonic
+from chasqui_engine.values.errors import EncodeError
+from chasqui_engine.values.job import Job
+from chasqui_engine.values.retry_later import RetryLater
 
 _log = logging.getLogger("chasqui.consumer")
 
@@ -32,7 +33,7 @@ _NO_MEMORY_S = 1.0
 class JobRunner:
     """A fixed set of tasks over one buffer. What they share is here; a task's own state is its call stack."""
 
-    def __init__(self, context: ConsumerContext, run: Run, settler: Settler) -> None:
+    def __init__(self, context: ConsumerContext, run: RunHandler, settler: Settler) -> None:
         self._run = run
         self._queue = context.queue
         self._link = context.link
@@ -43,7 +44,6 @@ class JobRunner:
         self._sink = context.sink
         self._pace = context.pace
         self._settler = settler
-        self._emit_progress = settler.progress
         self._pid = os.getpid()
         self._asking: asyncio.Task[float] | None = None
 
@@ -86,7 +86,7 @@ class JobRunner:
         await self._handle(delivery, job)
 
     async def _give_back_uncounted(self, delivery: Delivery) -> None:
-        """The run does not begin, and nobody counts it."""
+        """The run does not begin, and is not counted."""
         await group.release(self._link, self._member, [delivery.entry_id])
         self._settler.forget(delivery)
 
@@ -131,15 +131,15 @@ class JobRunner:
 
     async def _handle(self, delivery: Delivery, job: Job) -> None:
         attempt = job.attempt + job.deliveries + 1
-        self._settler.started(job.id, delivery.name, attempt)
-        job._tell = self._emit_progress
+        self._settler.started(job.id, attempt, delivery)
+        job._reports = self._settler
         if self._config.log_job_ids:
             running_job_id.set(job.id)
         started = monotonic()
         try:
             value = await self._run(job)
             end_if_forked(self._pid)
-            result = self._encoded(value) if self._config.store_results else None
+            result = self._encode(value) if self._config.store_results else None
         except BaseException as error:  # SystemExit and its like are the handler's, not ours
             end_if_forked(self._pid)
             if self._is_being_stopped(error):
@@ -151,7 +151,7 @@ class JobRunner:
                 self._report(JobOutcomeKind.OK, attempt, duration_us, delivery.name)
             self._settler.ack(Ack(delivery, job.id, attempt, duration_us, result))
 
-    def _encoded(self, value: Any) -> bytes:
+    def _encode(self, value: Any) -> bytes:
         result, limit = encode_payload(value), self._config.max_result_bytes
         if len(result) > limit:
             raise EncodeError(f"the result takes {len(result)} bytes, at most {limit} are stored")
@@ -164,7 +164,7 @@ class JobRunner:
 
     def _fail(self, delivery: Delivery, job: Job, attempt: int, error: BaseException, duration_us: int) -> None:
         panic = isinstance(error, HandlerPanicError) or not isinstance(error, Exception)
-        if self._sink.enabled:
+        if self._sink.enabled and not isinstance(error, RetryLater):
             self._report(JobOutcomeKind.PANIC if panic else JobOutcomeKind.ERR, attempt, duration_us, delivery.name)
         verdict = judge_failure(delivery, job, attempt, error, duration_us, self._config)
         if isinstance(verdict, Bury):

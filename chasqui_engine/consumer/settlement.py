@@ -7,15 +7,15 @@ import logging
 from collections.abc import Sequence
 from typing import TypeVar
 
-from chasqui_engine._redis.commands import events, settle
+from chasqui_engine._redis.commands import events, job_logs, settle
 from chasqui_engine._redis.commands.group import Delivery
 from chasqui_engine._redis.commands.settle import Ack, Bury, Retry
-from chasqui_engine.clock import monotonic
 from chasqui_engine.consumer.batcher import Batcher
 from chasqui_engine.consumer.context import ConsumerContext
 from chasqui_engine.consumer.progress import Progress, ProgressBatcher
-from chasqui_engine.errors import ChasquiError
 from chasqui_engine.metrics.events import DlqRouted, RetryScheduled
+from chasqui_engine.runtime.clock import monotonic
+from chasqui_engine.values.errors import ChasquiError
 
 _log = logging.getLogger("chasqui.consumer")
 
@@ -23,6 +23,11 @@ _MOVED, _NOT_OURS = 1, 0
 _NO_ID_LEFT = -2
 _FULL_PAUSE_S = 1.0
 _LOG_AGAIN_S = 60.0
+_LOG_LINES = 1000
+"""Lines that the log of a job keeps, about."""
+_LOG_BATCH = 500
+_MOST_LOG_LINES = 10_000
+"""Lines that wait to be written; beyond, a job's line takes the place of the one before."""
 _ACTIVE_BATCH = 256
 
 Moved = TypeVar("Moved", Retry, Bury)
@@ -38,28 +43,33 @@ class Settler:
         self._in_flight = context.in_flight
         self._buffer = context.buffer
         self._sink = context.sink
-        self._events_max = config.events_max_stream_len if config.events_enabled else 0
+        self._events_max = config.events_max
         self._refused_logged_at = -_LOG_AGAIN_S
         self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Gets an exception when a verdict cannot be written, for a reason that waiting does not remove."""
         fail, idle_s = self._fail, config.ack_idle_ms / 1000
-        self._started: Batcher[tuple[str, str, int]] = Batcher(self._emit_started, fail, most=_ACTIVE_BATCH)
+        self._started: Batcher[tuple[str, str, int, bytes]] = Batcher(self._emit_started, fail, most=_ACTIVE_BATCH)
         self._progress = ProgressBatcher(self._emit_progress, fail, most=_ACTIVE_BATCH)
+        self._logs = ProgressBatcher(self._write_logs, fail, most=_MOST_LOG_LINES, at_once=_LOG_BATCH)
         self._acks: Batcher[Ack] = Batcher(self._ack, fail, most=config.ack_batch, idle_s=idle_s)
         self.ack = self._acks.add
         """Takes a job that ran well; one call less on the hottest path."""
         self._retries: Batcher[Retry] = Batcher(self._retry, fail, most=config.retry_inflight, idle_s=idle_s)
         self._burials: Batcher[Bury] = Batcher(self._bury, fail, most=config.dlq_inflight, idle_s=idle_s)
 
-    def started(self, job_id: str, name: str, attempt: int) -> None:
+    def started(self, job_id: str, attempt: int, delivery: Delivery) -> None:
         """A handler is about to run."""
         if self._events_max:
-            self._started.add((job_id, name, attempt))
+            self._started.add((job_id, delivery.name, attempt, delivery.entry_id))
 
     def progress(self, job_id: str, name: str, progress: str) -> None:
         """A handler, in whatever thread, says how far it is."""
         if self._events_max:
             self._progress.add((job_id, name, progress))
+
+    def log(self, job_id: str, name: str, line: str) -> None:
+        """A handler, in whatever thread, logs a line."""
+        self._logs.add((job_id, name, line))
 
     def retry(self, verdict: Retry) -> None:
         """It is to run again."""
@@ -80,22 +90,24 @@ class Settler:
 
     async def drain(self) -> None:
         """Waits until every ending so far is written."""
-        told = self._started.drain(), self._progress.drain()
-        await asyncio.gather(*told, self._acks.drain(), self._retries.drain(), self._burials.drain())
+        emitted = self._started.drain(), self._progress.drain(), self._logs.drain()
+        await asyncio.gather(*emitted, self._acks.drain(), self._retries.drain(), self._burials.drain())
 
     def _fail(self, error: BaseException) -> None:
         if not self.failure.done():
             self.failure.set_exception(error)
 
     async def _after_started(self) -> None:
-        """Lets the `active` of a job, and its progress, leave before its end does."""
+        """Lets the `active` of a job, its progress and its log leave before its end does."""
+        if not self._logs.is_idle:
+            await self._logs.flush()
         if self._events_max:
             self._started.start()
-            # Whoever tells progress tells it seldom: waited for, it cannot be overtaken.
+            # Progress is rare: waited for, it cannot be overtaken.
             await self._progress.flush()
             await asyncio.sleep(0)
 
-    async def _emit_started(self, jobs: list[tuple[str, str, int]]) -> None:
+    async def _emit_started(self, jobs: list[tuple[str, str, int, bytes]]) -> None:
         try:
             await events.emit_active(self._link, self._member.keys, jobs, events_max=self._events_max)
         except ChasquiError as err:
@@ -107,6 +119,13 @@ class Settler:
             await events.emit_progress(self._link, self._member.keys, jobs, events_max=self._events_max)
         except ChasquiError as err:
             _log.info("dropped %d 'progress' events of queue %s: %s", len(jobs), self._member.keys.queue, err)
+
+    async def _write_logs(self, lines: list[Progress]) -> None:
+        ttl_s, said = self._config.result_ttl_secs, [(job_id, line) for job_id, _name, line in lines]
+        try:
+            await job_logs.append(self._link, self._member.keys, said, max_lines=_LOG_LINES, ttl_s=ttl_s)
+        except ChasquiError as err:
+            _log.warning("queue %s: %d line(s) of job logs were lost: %s", self._member.keys.queue, len(lines), err)
 
     async def _ack(self, acks: list[Ack]) -> None:
         await self._after_started()

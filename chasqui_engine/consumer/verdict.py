@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from chasqui_engine._redis.commands.group import Delivery
 from chasqui_engine._redis.commands.settle import Ack, Bury, Retry
-from chasqui_engine.backoff import backoff_ms
-from chasqui_engine.codec import decode_id, decode_job, encode_delayed, encode_failure, with_attempt
-from chasqui_engine.config import ConsumerConfig
-from chasqui_engine.errors import DecodeError, EncodeError, UnrecoverableError
-from chasqui_engine.job import DlqReason, Job
-from chasqui_engine.validation import MAX_JOB_NAME_BYTES
+from chasqui_engine.codec.envelope import decode_id, decode_job, encode_delayed, encode_failure, with_attempt
+from chasqui_engine.values.backoff import backoff_ms
+from chasqui_engine.values.config import ConsumerConfig
+from chasqui_engine.values.errors import DecodeError, EncodeError, UnrecoverableError
+from chasqui_engine.values.job import DlqReason, Job
+from chasqui_engine.values.retry_later import RetryLater
+from chasqui_engine.values.validation import MAX_JOB_NAME_BYTES
 
 __all__ = ["Ack", "Bury", "Retry", "judge_arrival", "judge_failure"]
 
@@ -48,15 +49,25 @@ def judge_failure(
     delivery: Delivery, job: Job, attempt: int, error: BaseException, duration_us: int, config: ConsumerConfig
 ) -> Retry | Bury:
     """After run number `attempt` failed with `error`."""
+    if isinstance(error, RetryLater) and not error.count:
+        return _postpone(delivery, job, attempt - 1, error, duration_us)
     if isinstance(error, UnrecoverableError | EncodeError):
         reason = DlqReason.unrecoverable(describe(error))
     elif attempt >= allowed_runs(job, config):
         reason = DlqReason.retries_exhausted(describe(error))
+    elif isinstance(error, RetryLater):
+        return _postpone(delivery, job, attempt, error, duration_us)
     else:
         pause_ms = backoff_ms(attempt, job.retry.backoff if job.retry else None, config.retry)
         member = encode_delayed(delivery.name, with_attempt(delivery.envelope or b"", attempt))
         return Retry(delivery, member, pause_ms, job.id, attempt, brief(error), duration_us)
     return _bury(delivery, reason, job.id, attempt, brief(error), duration_us)
+
+
+def _postpone(delivery: Delivery, job: Job, counted: int, wish: RetryLater, duration_us: int) -> Retry:
+    """Nothing failed; `counted` runs are behind the job."""
+    member = encode_delayed(delivery.name, with_attempt(delivery.envelope or b"", counted))
+    return Retry(delivery, member, wish.delay_ms, job.id, counted, "", duration_us, wish.run_at_ms)
 
 
 def _bury_unread(delivery: Delivery, reason: DlqReason, job_id: str | None = None, attempt: int = 0) -> Bury:
@@ -87,7 +98,7 @@ def runs_begun(job: Job, deliveries: int, allowed: int) -> int:
     """Runs that a job had before it was given out this time, as far as can be known.
 
     The server counts that it was given out. The worker counts the run before it begins it, but only where it matters:
-    a run that is the last, and any after a worker went silent. So the first delivery may stand for a run that nobody
+    a run that is the last, and any after a worker went silent. So the first delivery may be of a run that nothing
     counted; unless that run was the last, for then it was counted, or never begun.
     """
     uncounted = min(deliveries, 1) if allowed - job.attempt > 1 else 0

@@ -1,7 +1,7 @@
 """The dashboard: queues, jobs and dead letters on a page, alone or mounted in another application.
 
 `create_app` makes an ASGI application that works under whatever path it is mounted. It asks a `Guard` who may see and
-who may change, and `Connections` where the servers are.
+who may change, and `Connections` for the servers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One line for every change, and for every export: who did what to which queue."""
+"""The audit log: a line for every change and export, with user, action and queue."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _SHOWN_IDS = 20
 
 @contextlib.contextmanager
 def record(user: str, action: str, connection: str, queue: str, **facts: Any) -> Iterator[dict[str, Any]]:
-    """Writes the line when the block ends, with what it added; also when it fails, for it may have begun."""
-    told = {"user": user, "action": action, "connection": connection, "queue": queue, **facts}
+    """Writes the line when the block ends, with the facts it added; also when it fails, since it may have begun."""
+    entry = {"user": user, "action": action, "connection": connection, "queue": queue, **facts}
     try:
-        yield told
+        yield entry
     except BaseException as err:
-        told["failed"] = getattr(err, "code", type(err).__name__)
+        entry["failed"] = getattr(err, "code", type(err).__name__)
         raise
     finally:
-        if len(ids := told.get("ids") or ()) > _SHOWN_IDS:
-            told["ids"] = [*ids[:_SHOWN_IDS], f"and {len(ids) - _SHOWN_IDS} more"]
-        # JSON, so that nothing in a name can look like another line.
-        _log.info("%s", json.dumps(told, default=str))
+        if len(ids := entry.get("ids") or ()) > _SHOWN_IDS:
+            entry["ids"] = [*ids[:_SHOWN_IDS], f"and {len(ids) - _SHOWN_IDS} more"]
+        # JSON, so that a name cannot look like another line.
+        _log.info("%s", json.dumps(entry, default=str))

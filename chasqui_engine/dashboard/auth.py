@@ -1,4 +1,4 @@
-"""Who may look, who may act, and on which servers."""
+"""Authentication and permissions, and the servers they are for."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol
 
 from fastapi import HTTPException, Request
 
-from chasqui_engine.errors import ConfigError
+from chasqui_engine import ConfigError
 
 _LEAST_TOKEN_CHARS = 16
 
@@ -27,25 +27,25 @@ class Connections(Protocol):
 
 
 class Guard(Protocol):
-    """Asked at every request, whatever the route."""
+    """Checks every request."""
 
     async def user(self, request: Request, *, change: bool, connection: str | None) -> str:
-        """The name of who asks. Raises `HTTPException` 401 for nobody, 403 for who may not look, or not change.
+        """The user's name. Raises `HTTPException` 401 without a valid login, 403 without the right to view or change.
 
-        `connection` is the server that is asked about. With None it is about none of them: the page itself, or who one
-        is. For lists of several servers, each of them is asked for, and those that are refused are left out.
+        `connection` is the server of the request, None for one about no server, such as the page itself. For a list
+        of servers it is called for each, and those that it refuses are left out.
         """
         ...
 
 
 class FixedConnections:
-    """Servers that are known from the start: name → Redis URL."""
+    """A fixed set of servers: name → Redis URL."""
 
     def __init__(self, urls: Mapping[str, str]) -> None:
         self._urls = dict(urls)
 
     async def names(self) -> Sequence[str]:
-        """Their names, as they were given."""
+        """Their names, in the given order."""
         return list(self._urls)
 
     async def url(self, name: str) -> str:
@@ -54,7 +54,7 @@ class FixedConnections:
 
 
 class TokenGuard:
-    """One secret for everything: whoever opens the page with `?token=…` gets a cookie, and the address loses the token.
+    """One secret: opening the page with `?token=…` sets a cookie and redirects to the address without the token.
 
     Programs may send `Authorization: Bearer …` instead.
     """
@@ -64,13 +64,13 @@ class TokenGuard:
             raise ConfigError(f"token must be {_LEAST_TOKEN_CHARS} or more printable ASCII characters without spaces")
         self._token = token.encode()
         self._user = user
-        # Browsers share cookies between the ports of a host: another dashboard must not overwrite this one's.
+        # Browsers share cookies between the ports of a host, where another dashboard may run.
         self._cookie = f"chasqui_{hashlib.sha256(self._token).hexdigest()[:8]}"
-        # What the browser keeps is not the token: it cannot be put into an address.
+        # The cookie is not the token itself, so it cannot be used in an address.
         self._pass = hmac.new(self._token, b"cookie", hashlib.sha256).hexdigest()
 
     async def user(self, request: Request, *, change: bool, connection: str | None) -> str:
-        """Whoever has the token may do everything."""
+        """With the token, everything is allowed."""
         if request.method == "GET" and (given := request.query_params.get("token")) is not None:
             self._sign_in(request, given)
         scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
@@ -78,14 +78,14 @@ class TokenGuard:
             return self._user
         if hmac.compare_digest(request.cookies.get(self._cookie, "").encode(), self._pass.encode()):
             return self._user
-        raise HTTPException(401, "Open the link that chasqui dashboard printed when it started: it has the token.")
+        raise HTTPException(401, "Open the link that chasqui dashboard printed when it started: it contains the token.")
 
     def _sign_in(self, request: Request, given: str) -> None:
-        """Leads on to the same page without the token in its address."""
+        """Redirects to the same page without the token in its address."""
         if not hmac.compare_digest(given.encode(), self._token):
-            raise HTTPException(401, "This token is not, or no longer, valid: open the link of the running dashboard.")
+            raise HTTPException(401, "This token is not valid (any more): open the link of the running dashboard.")
         secure = "; Secure" if request.url.scheme == "https" else ""
         cookie = f"{self._cookie}={self._pass}; Path=/; HttpOnly; SameSite=Strict{secure}"
         here = str(request.url.remove_query_params("token").replace(scheme="", netloc=""))
-        # One slash more and it would be another host's address.
+        # With another slash in front it would be an address of another host.
         raise HTTPException(303, headers={"location": "/" + here.lstrip("/"), "set-cookie": cookie})

@@ -1,7 +1,8 @@
-"""What all routes share, and who is allowed through to them."""
+"""FastAPI dependencies of all routes: the dashboard, the queue, and the user's rights."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -10,94 +11,95 @@ from typing import Annotated
 
 from fastapi import Depends, HTTPException, Query, Request
 
+from chasqui_engine import ConfigError, Producer
 from chasqui_engine.dashboard import csrf
 from chasqui_engine.dashboard.auth import Connections, Guard
 from chasqui_engine.dashboard.live.feeds import Feed, Feeds
 from chasqui_engine.dashboard.live.pollers import AllQueuesPoller, QueuePoller, QueuesPoller
 from chasqui_engine.dashboard.pool import Pool
 from chasqui_engine.dashboard.settings import DashboardSettings
-from chasqui_engine.errors import ConfigError
-from chasqui_engine.producer import Producer
-from chasqui_engine.validation import check_queue_name
+from chasqui_engine.values.validation import check_queue_name
 
 
 class Dashboard:
-    """The running dashboard."""
+    """The state of a running dashboard."""
 
     def __init__(self, connections: Connections, guard: Guard, settings: DashboardSettings) -> None:
         self.connections = connections
         self.guard = guard
         self.settings = settings
         self.pool = Pool(connections, settings.group)
-        self.watches = Feeds(settings.live_interval_s, settings.most_watchers)
+        self.searching = asyncio.Lock()
+        """Held while a job is searched in all queues."""
+        self.feeds = Feeds(settings.live_interval_s, settings.most_watchers)
 
-    def watch_all(self) -> Feed:
+    def all_queues_feed(self) -> Feed:
         """All queues of all connections."""
-        return self.watches.of((), lambda: AllQueuesPoller(self.connections, self.watch_queues))
+        return self.feeds.of((), lambda: AllQueuesPoller(self.connections, self.queues_feed))
 
-    def watch_queues(self, connection: str) -> Feed:
+    def queues_feed(self, connection: str) -> Feed:
         """All queues of a connection."""
-        return self.watches.of((connection,), lambda: QueuesPoller(self.pool, self.settings, connection))
+        return self.feeds.of((connection,), lambda: QueuesPoller(self.pool, self.settings, connection))
 
-    def watch_queue(self, place: QueueAddress, user: str) -> Feed:
+    def queue_feed(self, ref: QueueAddress, user: str) -> Feed:
         """One queue."""
-        look = (place.connection, place.queue)
-        return self.watches.of(look, lambda: QueuePoller(self.pool, self.settings, *look), user)
+        key = (ref.connection, ref.queue)
+        return self.feeds.of(key, lambda: QueuePoller(self.pool, self.settings, *key), user)
 
-    def changed(self, place: QueueAddress) -> None:
-        """Lets whoever watches see a change at once."""
-        for key in ((place.connection, place.queue), (place.connection,), ()):
-            self.watches.hurry(key)
+    def refresh(self, ref: QueueAddress) -> None:
+        """Refreshes every feed that shows the queue, after a change."""
+        for key in ((ref.connection, ref.queue), (ref.connection,), ()):
+            self.feeds.hurry(key)
 
     @contextlib.asynccontextmanager
-    async def producer(self, place: QueueAddress) -> AsyncIterator[Producer]:
+    async def producer(self, ref: QueueAddress) -> AsyncIterator[Producer]:
         """The queue, for the time of the block."""
-        async with self.pool.producer(place.connection, place.queue) as producer:
+        async with self.pool.producer(ref.connection, ref.queue) as producer:
             yield producer
 
     async def close(self) -> None:
-        """Ends every look and closes every connection."""
-        await self.watches.close()
+        """Stops every feed and closes every connection."""
+        await self.feeds.close()
         await self.pool.close()
 
 
 @dataclass(frozen=True, slots=True)
 class QueueAddress:
-    """Which queue is meant."""
+    """A queue of a connection."""
 
     connection: str
     queue: str
 
 
 def get_dashboard(request: Request) -> Dashboard:
-    """That of the application that was asked."""
+    """The dashboard of this application."""
     dashboard: Dashboard = request.app.state.dashboard
     return dashboard
 
 
 def get_connection(connection: Annotated[str | None, Query()] = None) -> str | None:
-    """The server that is asked about, if any. Read in one place: what is guarded is what is used."""
+    """The server of the request, if any. Read in one place, so that the one checked is the one used."""
     return connection
 
 
 OptionalConnection = Annotated[str | None, Depends(get_connection)]
 
 
-async def may_look(request: Request, connection: OptionalConnection) -> str:
-    """The user's name, for who may look."""
+async def require_viewer(request: Request, connection: OptionalConnection) -> str:
+    """The user's name; refuses users without the right to view."""
     return await get_dashboard(request).guard.user(request, change=False, connection=connection)
 
 
-async def may_change(request: Request, connection: OptionalConnection) -> str:
-    """The user's name, for who may change things and does so from our own page."""
+async def require_editor(request: Request, connection: OptionalConnection) -> str:
+    """The user's name; refuses users without the right to change, and requests from other sites."""
     user = await get_dashboard(request).guard.user(request, change=True, connection=connection)
     csrf.check(request)
     return user
 
 
-async def visible(request: Request) -> frozenset[str]:
-    """The servers that who asks may look at."""
-    dashboard, seen = get_dashboard(request), set()
+async def list_visible(request: Request) -> frozenset[str]:
+    """The servers that the user may view."""
+    dashboard, allowed = get_dashboard(request), set()
     for name in await dashboard.connections.names():
         try:
             await dashboard.guard.user(request, change=False, connection=name)
@@ -105,27 +107,28 @@ async def visible(request: Request) -> frozenset[str]:
             if err.status_code != HTTPStatus.FORBIDDEN:
                 raise
         else:
-            seen.add(name)
-    return frozenset(seen)
+            allowed.add(name)
+    return frozenset(allowed)
 
 
-def a_connection(connection: OptionalConnection) -> str:
-    """The server that is asked about; raises `ConfigError` without one."""
+def require_connection(connection: OptionalConnection) -> str:
+    """The server of the request; raises `ConfigError` without one."""
     if connection is None:
         raise ConfigError("connection is missing: pass the name of a server")
     return connection
 
 
-RequiredConnection = Annotated[str, Depends(a_connection)]
+RequiredConnection = Annotated[str, Depends(require_connection)]
 
 
-def queue_address(connection: RequiredConnection, queue: Annotated[str, Query()]) -> QueueAddress:
-    """From the query; raises `ConfigError` for what cannot be a queue."""
+def read_queue_address(connection: RequiredConnection, queue: Annotated[str, Query()]) -> QueueAddress:
+    """The queue of the request; raises `ConfigError` for an invalid name."""
     return QueueAddress(connection, check_queue_name(queue, "queue"))
 
 
 DashboardDep = Annotated[Dashboard, Depends(get_dashboard)]
-VisibleConnections = Annotated[frozenset[str], Depends(visible)]
-Viewer = Annotated[str, Depends(may_look)]
-Editor = Annotated[str, Depends(may_change)]
-QueueRef = Annotated[QueueAddress, Depends(queue_address)]
+VisibleConnections = Annotated[frozenset[str], Depends(list_visible)]
+Viewer = Annotated[str, Depends(require_viewer)]
+Editor = Annotated[str, Depends(require_editor)]
+QueueRef = Annotated[QueueAddress, Depends(read_queue_address)]
+JobIdQuery = Annotated[str, Query(alias="id", max_length=1024)]

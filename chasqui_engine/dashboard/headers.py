@@ -1,4 +1,4 @@
-"""Headers of every answer, errors and streams included."""
+"""Security headers of every response, errors and streams included."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SECURITY = {
 
 
 class SecurityHeaders:
-    """Sets them, whatever the route said."""
+    """Middleware that sets them, over those of the route."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -1,4 +1,4 @@
-"""The pages: one shell for all, whose scripts ask the API. Nothing of a queue or a job is ever written into HTML."""
+"""The pages: one HTML shell, whose scripts call the API. No data of a queue is ever written into HTML."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ def _static() -> dict[str, bytes]:
 
 
 @router.get("/")
-async def queues(user: Viewer) -> Response:
+async def show_queues(user: Viewer) -> Response:
     """All queues."""
     return _shell("./")
 
 
 @router.get("/queues")
 @router.get("/queues/")
-async def to_queues(user: Viewer, request: Request) -> Response:
-    """People cut addresses short."""
+async def redirect_to_queues(user: Viewer, request: Request) -> Response:
+    """A shortened address leads to the list."""
     return RedirectResponse("./" if not request.url.path.endswith("/") else "../")
 
 
 @router.get("/queues/{rest:path}")
-async def queue_or_job(rest: str, user: Viewer, request: Request) -> Response:
-    """One queue, or one job of it. The script reads their names from the address, where they are quoted."""
+async def show_queue_or_job(rest: str, user: Viewer, request: Request) -> Response:
+    """One queue, or one of its jobs. The script reads their names from the address, where they are quoted."""
     raw = request.scope.get("raw_path") or request.scope["path"].encode()
     parts = raw.partition(b"?")[0].split(b"/")
     if len(parts) > 5 and parts[-5] == b"queues" and parts[-2] == b"jobs":
@@ -47,8 +47,8 @@ async def queue_or_job(rest: str, user: Viewer, request: Request) -> Response:
 
 
 @router.get("/static/{name}")
-async def static(name: str, user: Viewer) -> Response:
-    """Styles and scripts: guarded like everything else."""
+async def serve_static(name: str, user: Viewer) -> Response:
+    """Styles and scripts, which need the right to view as well."""
     kind = _TYPES.get("." + name.rpartition(".")[2])
     if kind is None or name not in _static():
         raise HTTPException(404, "There is no such file.")
@@ -56,5 +56,5 @@ async def static(name: str, user: Viewer) -> Response:
 
 
 def _shell(base: str) -> Response:
-    """The page, with the way from its address to the root of the dashboard, wherever that is mounted."""
+    """The page, with the relative path from its address to the root of the dashboard."""
     return HTMLResponse(_static()["page.html"].decode().replace("{base}", base))

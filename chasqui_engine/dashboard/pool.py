@@ -1,4 +1,4 @@
-"""Connections to the queues that are looked at, shared by all requests and closed when nobody uses them."""
+"""Connections to queues, shared by all requests and closed when they are idle."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ from typing import Any
 
 from fastapi import HTTPException
 
-from chasqui_engine.admin.monitor import QueueMonitor
-from chasqui_engine.aio import cancel_and_wait
-from chasqui_engine.clock import monotonic
-from chasqui_engine.config import ProducerConfig
+from chasqui_engine import ChasquiError, Producer, ProducerConfig
+from chasqui_engine.admin import QueueMonitor
 from chasqui_engine.dashboard.auth import Connections
-from chasqui_engine.errors import ChasquiError
-from chasqui_engine.producer import Producer
+from chasqui_engine.runtime.aio import cancel_and_wait
+from chasqui_engine.runtime.clock import monotonic
 
 _MOST_OPEN = 64
 _IDLE_S = 30.0
@@ -34,7 +32,7 @@ class _Kept:
 
 
 class Pool:
-    """Opens at the first use, on the event loop of whoever asks; needs no start, as a mounted application gets none."""
+    """Opens each connection at its first use, because a mounted application gets no startup event."""
 
     def __init__(self, connections: Connections, group: str) -> None:
         self._connections = connections
@@ -50,18 +48,18 @@ class Pool:
             yield producer
 
     @contextlib.asynccontextmanager
-    async def looker(self, connection: str) -> AsyncIterator[QueueMonitor]:
+    async def monitor(self, connection: str) -> AsyncIterator[QueueMonitor]:
         """All queues of a server, for the time of the block."""
         url = await self._url(connection)
-        async with self._using((url, None), lambda: QueueMonitor.connect(url, group=self._group)) as looker:
-            yield looker
+        async with self._using((url, None), lambda: QueueMonitor.connect(url, group=self._group)) as monitor:
+            yield monitor
 
     async def close(self) -> None:
-        """Closes everything."""
+        """Closes all connections."""
         await cancel_and_wait(self._tidying)
         kept, self._kept = list(self._kept.values()), {}
         for one in kept:
-            await _end(one)
+            await _close(one)
 
     async def _url(self, connection: str) -> str:
         try:
@@ -75,13 +73,13 @@ class Pool:
     ) -> AsyncIterator[Any]:
         if key not in self._kept:
             await self._make_room()
-        # No turn of the loop between the look and the entry: two must not open the same.
+        # No await between lookup and entry, so that two requests do not open the same.
         kept = self._kept.get(key)
         if kept is None or kept.failed:
             kept = self._kept[key] = _Kept(asyncio.ensure_future(connect()))
         kept.users += 1
         try:
-            # Whoever gives up waiting does not take it from the others.
+            # A request that is cancelled does not cancel the opening for the others.
             yield await asyncio.shield(kept.opening)
         finally:
             kept.users -= 1
@@ -94,19 +92,19 @@ class Pool:
             return
         idle = sorted((one.used_at, key) for key, one in self._kept.items() if not one.users)
         if not idle:
-            raise HTTPException(503, "Too many queues are being looked at: try again in a moment.")
-        await _end(self._kept.pop(idle[0][1]))
+            raise HTTPException(503, "Too many queues are open: try again in a moment.")
+        await _close(self._kept.pop(idle[0][1]))
 
     async def _tidy(self) -> None:
         while self._kept:
             await asyncio.sleep(_IDLE_S / 4)
             since = monotonic() - _IDLE_S
             for key in [key for key, one in self._kept.items() if not one.users and one.used_at < since]:
-                await _end(self._kept.pop(key))
+                await _close(self._kept.pop(key))
 
 
-async def _end(one: _Kept) -> None:
-    # What never opened has told whoever wanted it.
+async def _close(one: _Kept) -> None:
+    # A failure to open was raised to the request that asked.
     with contextlib.suppress(ChasquiError, asyncio.CancelledError):
         opened: Producer | QueueMonitor = await one.opening
         await opened.close()

@@ -1,4 +1,4 @@
-"""Connections that say nothing: they are closed after a while, and an address that opens many loses its own oldest."""
+"""Closes connections without a request after a while, and the oldest of an address that opens many."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from typing import Any, ClassVar
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 _HEADERS_S = 10.0
-"""For a request to be said."""
+"""Time for a request to arrive."""
 _MOST_SILENT = 100
-"""Connections of one address that have no request under way."""
+"""Connections per address without a request in progress."""
 
 
 class PatientProtocol(H11Protocol):
-    """HTTP as uvicorn speaks it, with an end to its patience."""
+    """The HTTP protocol of uvicorn, with a timeout for requests."""
 
     _silent: ClassVar[dict[str, dict[PatientProtocol, asyncio.TimerHandle]]] = defaultdict(dict)
 
     def connection_made(self, transport: Any) -> None:
-        """It is silent as yet."""
+        """Starts the timeout."""
         super().connection_made(transport)
         self._note()
 
     def data_received(self, data: bytes) -> None:
-        """It is not, once a request is whole."""
+        """Ends the timeout once a request is complete."""
         super().data_received(data)
         self._note()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Gone."""
+        """Forgets the connection."""
         self._forget()
         super().connection_lost(exc)
 

@@ -7,13 +7,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from chasqui_engine.job import MAX_PROGRESS_CHARS
+from chasqui_engine.values.job import MAX_PROGRESS_CHARS
+from chasqui_engine.values.stream_ids import ms_of
 
-EVENT_NAMES = ("waiting", "active", "completed", "failed", "retry-scheduled", "delayed", "dlq", "drained", "progress")
+EVENT_NAMES = (
+    "waiting",
+    "active",
+    "completed",
+    "failed",
+    "retry-scheduled",
+    "delayed",
+    "dlq",
+    "drained",
+    "progress",
+    "removed",
+)
 """What may happen."""
 _MOST_DIGITS = 19
 """Of 64 bits."""
-_NUMBERS = frozenset({"attempt", "backoff_ms", "delay_ms", "duration_us", "ts"})
+_NUMBERS = frozenset({"attempt", "backoff_ms", "delay_ms", "duration_us", "enqueued_at_ms", "ts"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +41,11 @@ class QueueEvent:
     """Whatever else it says: `ts`, `attempt`, `reason` …; numbers as int where they are numbers."""
     entry_id: str = ""
     """Its place in the stream: pass it as `last_event_id` to go on from here."""
+
+    @property
+    def at_ms(self) -> int:
+        """When it was emitted, by the server's clock."""
+        return ms_of(self.entry_id)
 
     @staticmethod
     def of(entry_id: str, fields: Mapping[str, str]) -> QueueEvent:

@@ -12,9 +12,10 @@ from chasqui_engine._redis.client.endpoints import FetchCredentials
 from chasqui_engine._redis.client.link import Link
 from chasqui_engine._redis.client.urls import apply_tls
 from chasqui_engine._redis.commands import events
-from chasqui_engine.aio import cancel_and_wait
-from chasqui_engine.errors import ConfigError, ShutdownError
 from chasqui_engine.events.event import QueueEvent
+from chasqui_engine.runtime.aio import cancel_and_wait
+from chasqui_engine.values.errors import ConfigError, ShutdownError
+from chasqui_engine.values.validation import check_whole_number
 
 _ENTRY_ID = re.compile(r"\$|[0-9]+(-[0-9]+)?")
 
@@ -38,8 +39,7 @@ class QueueEvents:
         credential_provider: FetchCredentials | None = None,
     ) -> None:
         for field, value in (("block_ms", block_ms), ("count", count)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ConfigError(f"{field} must be a whole number from 1 up, got {value!r}")
+            check_whole_number(value, field, 1)
         if not isinstance(last_event_id, str) or not _ENTRY_ID.fullmatch(last_event_id):
             raise ConfigError(f"last_event_id must be '$', '0' or the id of an event, got {last_event_id!r}")
         self._connector = Connector(apply_tls(redis_url, tls), queue_name, "events", credential_provider)

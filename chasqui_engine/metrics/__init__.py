@@ -20,6 +20,7 @@ from chasqui_engine.metrics.events import (
 from chasqui_engine.metrics.in_memory import DurationStats, InMemorySink, MetricsSnapshot
 from chasqui_engine.metrics.otel import OtelSink
 from chasqui_engine.metrics.prometheus import PrometheusSink
+from chasqui_engine.metrics.queue_gauges import Reading, queue_registry
 from chasqui_engine.metrics.safe_sink import SafeSink, guard
 
 __all__ = [
@@ -36,8 +37,10 @@ __all__ = [
     "PrometheusSink",
     "PromoterTick",
     "ReaderBatch",
+    "Reading",
     "RetryScheduled",
     "SafeSink",
     "guard",
     "noop_sink",
+    "queue_registry",
 ]

@@ -1,4 +1,4 @@
-"""What the engine tells about itself: one frozen value per kind of event, and the sink that receives them.
+"""What the engine reports about itself: one frozen value per kind of event, and the sink that receives them.
 
 The counts are of runs of a handler, not of jobs: a job that runs three times makes three `JobOutcome`s. An entry that
 never reaches a handler (malformed, too large, not decodable, out of attempts on arrival) makes a `DlqRouted` only.
@@ -25,7 +25,7 @@ class PromoterTick:
 
 
 class LockOutcome(StrEnum):
-    """Where the promoter stands with the leader lock. Told when it changes, not at every try."""
+    """Whether the promoter holds the leader lock. Reported when it changes, not at every try."""
 
     ACQUIRED = "acquired"
     """This promoter leads."""
@@ -35,7 +35,7 @@ class LockOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReaderBatch:
-    """A read of the stream that brought something. Empty reads are not told."""
+    """A read of the stream that brought something. Empty reads are not reported."""
 
     size: int
     """Entries read, those on their way to the dead letters included."""
@@ -69,7 +69,7 @@ class JobOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryScheduled:
-    """A failed job was put back. Told once it is written, and not when another consumer was first."""
+    """A failed job was put back. Reported once it is written, and not when another consumer was first."""
 
     attempt: int
     """The run that is to come: 2 after the first failure."""
@@ -81,7 +81,7 @@ class RetryScheduled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DlqRouted:
-    """An entry was moved to the dead letters. Told once it is written."""
+    """An entry was moved to the dead letters. Reported once it is written."""
 
     reason: str
     """As on the wire: retries_exhausted, decode_failed, malformed, oversize_payload, unrecoverable."""

@@ -1,4 +1,4 @@
-"""A sink that keeps what it is told, for tests: the events themselves, and sums over them."""
+"""A sink that keeps what is reported to it, for tests: the events themselves, and sums over them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from chasqui_engine.errors import ConfigError
 from chasqui_engine.metrics.events import (
     DlqRouted,
     JobOutcome,
@@ -19,6 +18,7 @@ from chasqui_engine.metrics.events import (
     ReaderBatch,
     RetryScheduled,
 )
+from chasqui_engine.values.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import threading
 
-from chasqui_engine.errors import ConfigError
 from chasqui_engine.metrics.events import JobOutcomeKind
+from chasqui_engine.values.errors import ConfigError
 
 OTHER = "other"
 """The name under which all jobs are counted whose own name came after the limit."""

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from chasqui_engine.errors import ConfigError
+from chasqui_engine.metrics import labels
 from chasqui_engine.metrics.events import (
     DlqRouted,
     JobOutcome,
@@ -33,14 +33,7 @@ from chasqui_engine.metrics.events import (
     ReaderBatch,
     RetryScheduled,
 )
-from chasqui_engine.metrics.labels import (
-    BACKOFF_BUCKETS_S,
-    BATCH_BUCKETS,
-    DURATION_BUCKETS_S,
-    FAILURE_KINDS,
-    NameLabels,
-    clean_label,
-)
+from chasqui_engine.values.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,13 +44,13 @@ if TYPE_CHECKING:
 class OtelSink(MetricsSink):
     """Records one queue's events with an OpenTelemetry meter; sinks for several queues can share one.
 
-    Without a meter it takes that of the global provider, which may be set later. `max_names` limits the job names told
+    Without a meter it takes that of the global provider, which may be set later. `max_names` limits the job names kept
     apart per sink. The histograms carry bounds that suit them; a view of the application overrides them.
     """
 
     def __init__(self, queue: str, meter: Meter | None = None, max_names: int = 100) -> None:
-        self._names = NameLabels(max_names)
-        self._queue = {"queue": clean_label(queue)}
+        self._names = labels.NameLabels(max_names)
+        self._queue = {"queue": labels.clean_label(queue)}
         meter = _default_meter() if meter is None else meter
         self._make_job_instruments(meter)
         self._make_queue_instruments(meter)
@@ -81,7 +74,7 @@ class OtelSink(MetricsSink):
         if outcome.kind is JobOutcomeKind.OK:
             self._completed.add(1, job)
         else:
-            self._failed.add(1, {**job, "kind": FAILURE_KINDS[outcome.kind]})
+            self._failed.add(1, {**job, "kind": labels.FAILURE_KINDS[outcome.kind]})
 
     def retry_scheduled(self, retry: RetryScheduled) -> None:
         job = self._job(retry.name)
@@ -89,7 +82,7 @@ class OtelSink(MetricsSink):
         self._backoff.record(retry.backoff_ms / 1_000, job)
 
     def dlq_routed(self, dlq: DlqRouted) -> None:
-        self._buried.add(1, {**self._job(dlq.name), "reason": clean_label(dlq.reason)})
+        self._buried.add(1, {**self._job(dlq.name), "reason": labels.clean_label(dlq.reason)})
 
     def _job(self, name: str) -> dict[str, str]:
         return {**self._queue, "name": self._names.label(name)}
@@ -99,16 +92,18 @@ class OtelSink(MetricsSink):
         self._completed = counter("chasquimq.jobs.completed", "{job}", "Handler runs that returned.")
         self._failed = counter("chasquimq.jobs.failed", "{job}", "Handler runs that failed.")
         self._duration = _histogram(
-            meter, "chasquimq.handler.duration", "s", "How long handlers ran.", DURATION_BUCKETS_S
+            meter, "chasquimq.handler.duration", "s", "How long handlers ran.", labels.DURATION_BUCKETS_S
         )
         self._retries = counter("chasquimq.retries.scheduled", "{retry}", "Failed jobs put back to run again.")
-        self._backoff = _histogram(meter, "chasquimq.retry.backoff", "s", "Wait before a retry.", BACKOFF_BUCKETS_S)
+        self._backoff = _histogram(
+            meter, "chasquimq.retry.backoff", "s", "Wait before a retry.", labels.BACKOFF_BUCKETS_S
+        )
         self._buried = counter("chasquimq.dlq.routed", "{job}", "Entries moved to the dead letters.")
 
     def _make_queue_instruments(self, meter: Meter) -> None:
         counter, gauge = meter.create_counter, meter.create_gauge
         self._batch_size = _histogram(
-            meter, "chasquimq.consumer.batch.size", "{job}", "Entries in one read of the stream.", BATCH_BUCKETS
+            meter, "chasquimq.consumer.batch.size", "{job}", "Entries in one read of the stream.", labels.BATCH_BUCKETS
         )
         self._reclaimed = counter("chasquimq.consumer.reclaimed", "{job}", "Entries taken over from a silent consumer.")
         self._promoted = counter("chasquimq.promoter.promoted", "{job}", "Delayed jobs moved to the stream.")

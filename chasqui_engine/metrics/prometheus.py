@@ -26,7 +26,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from chasqui_engine.errors import ConfigError
 from chasqui_engine.metrics.events import (
     DlqRouted,
     JobOutcome,
@@ -45,6 +44,7 @@ from chasqui_engine.metrics.labels import (
     NameLabels,
     clean_label,
 )
+from chasqui_engine.values.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -77,7 +77,7 @@ class PrometheusSink(MetricsSink):
     """Counts one queue's events in a Prometheus registry; sinks for several queues can share one.
 
     Serving the registry is the application's business (`prometheus_client.start_http_server` is the short way).
-    `max_names` limits the job names told apart per sink; `buckets` are the bounds of the handler durations in seconds,
+    `max_names` limits the job names kept apart per sink; `buckets` are the bounds of the handler durations in seconds,
     the same for all sinks of a registry.
     """
 
@@ -90,7 +90,7 @@ class PrometheusSink(MetricsSink):
     ) -> None:
         self._names = NameLabels(max_names)
         self._queue = clean_label(queue)
-        self._metrics = metrics = _instruments(registry, _checked(buckets))
+        self._metrics = metrics = _instruments(registry, _check_buckets(buckets))
         # These have one series per queue; kept here, they need no look-up per event.
         self._promoted = metrics.promoted.labels(self._queue)
         self._depth = metrics.depth.labels(self._queue)
@@ -204,7 +204,7 @@ def _collectors(made: _Instruments) -> Iterable[Collector]:
     return [value for value in values if not isinstance(value, tuple)]
 
 
-def _checked(buckets: Sequence[float]) -> tuple[float, ...]:
+def _check_buckets(buckets: Sequence[float]) -> tuple[float, ...]:
     """The bounds without a closing infinity, which the client adds itself."""
     bounds = tuple(float(bound) for bound in buckets)
     if bounds and bounds[-1] == math.inf:

@@ -16,8 +16,6 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from chasqui_engine.clock import monotonic
-from chasqui_engine.errors import ConfigError
 from chasqui_engine.metrics.events import (
     DlqRouted,
     JobOutcome,
@@ -28,6 +26,8 @@ from chasqui_engine.metrics.events import (
     ReaderBatch,
     RetryScheduled,
 )
+from chasqui_engine.runtime.clock import monotonic
+from chasqui_engine.values.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,7 +52,7 @@ class _Failures:
     """What is known of one method's failures."""
 
     total: int = 0
-    logged: int = 0  # how many of them the log has told of
+    logged: int = 0  # how many of them are in the log
     logged_at_s: float = 0.0
 
 
@@ -64,7 +64,7 @@ class SafeSink(MetricsSink):
     def __init__(self, sink: MetricsSink, *, clock: Callable[[], float] = monotonic) -> None:
         _refuse_coroutines(sink)
         self.enabled = type(sink) not in (NoopSink, MetricsSink)
-        """False when nobody listens: the caller need not even make the event."""
+        """False for a sink that ignores all: the caller need not even make the event."""
         self._sink = sink
         self._clock = clock
         self._lock = threading.Lock()
@@ -78,50 +78,50 @@ class SafeSink(MetricsSink):
 
     def promoter_tick(self, tick: PromoterTick) -> None:
         """Pass it on. So do the others."""
-        self._tell("promoter_tick", tick)
+        self._report("promoter_tick", tick)
 
     def promoter_lock_outcome(self, outcome: LockOutcome) -> None:
-        self._tell("promoter_lock_outcome", outcome)
+        self._report("promoter_lock_outcome", outcome)
 
     def reader_batch(self, batch: ReaderBatch) -> None:
-        self._tell("reader_batch", batch)
+        self._report("reader_batch", batch)
 
     def job_outcome(self, outcome: JobOutcome) -> None:
-        self._tell("job_outcome", outcome)
+        self._report("job_outcome", outcome)
 
     def retry_scheduled(self, retry: RetryScheduled) -> None:
-        self._tell("retry_scheduled", retry)
+        self._report("retry_scheduled", retry)
 
     def dlq_routed(self, dlq: DlqRouted) -> None:
-        self._tell("dlq_routed", dlq)
+        self._report("dlq_routed", dlq)
 
-    def _tell(self, method: str, event: object) -> None:
+    def _report(self, method: str, event: object) -> None:
         try:
             getattr(self._sink, method)(event)
         # All that a sink can raise, but not what must reach the event loop: CancelledError, KeyboardInterrupt.
         except Exception as err:  # noqa: BLE001
-            self._failed(method, err)
+            self._on_failure(method, err)
 
-    def _failed(self, method: str, err: Exception) -> None:
-        total, untold = self._count(method)
+    def _on_failure(self, method: str, err: Exception) -> None:
+        total, unlogged = self._count(method)
         what = f"{type(self._sink).__name__}.{method}"
         if total == 1:
             _log.warning("the metrics sink failed in %s; jobs are not affected", what, exc_info=err)
-        elif untold:
+        elif unlogged:
             # The type only: an exception whose text cannot be made would cost the whole line.
-            _log.warning("the metrics sink failed %d more time(s) in %s: %s", untold, what, type(err).__name__)
+            _log.warning("the metrics sink failed %d more time(s) in %s: %s", unlogged, what, type(err).__name__)
 
     def _count(self, method: str) -> tuple[int, int]:
-        """Count one failure: how many there were, and of how many the log is to tell now (0 = stay silent)."""
+        """Count one failure: how many there were, and how many to log now (0 is none)."""
         with self._lock:
             seen = self._failures.setdefault(method, _Failures())
             seen.total += 1
             now = self._clock()
             if seen.total > 1 and now - seen.logged_at_s < LOG_INTERVAL_S:
                 return seen.total, 0
-            untold = seen.total - seen.logged
+            unlogged = seen.total - seen.logged
             seen.logged, seen.logged_at_s = seen.total, now
-            return seen.total, untold
+            return seen.total, unlogged
 
 
 def guard(sink: MetricsSink, *, clock: Callable[[], float] = monotonic) -> SafeSink:
@@ -130,7 +130,7 @@ def guard(sink: MetricsSink, *, clock: Callable[[], float] = monotonic) -> SafeS
 
 
 def _refuse_coroutines(sink: MetricsSink) -> None:
-    """A coroutine that nobody awaits would lose every event without a word."""
+    """A coroutine that is never awaited would lose every event without a word."""
     for method in _METHODS:
         if inspect.iscoroutinefunction(getattr(sink, method, None)):
             raise ConfigError(f"metrics: {type(sink).__name__}.{method} is 'async def'; a sink's methods are plain")

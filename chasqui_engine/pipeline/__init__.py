@@ -1,1 +1,1 @@
-"""From events to answers: bronze, silver, gold, report; and the way back, redrive."""
+"""From events to a report: bronze, silver, gold, report; and redrive, which makes jobs of dead letters."""

@@ -1,4 +1,4 @@
-"""What gold is made of: attempts as counts and sketches per window, and from these the answers.
+"""Aggregates: attempts as counts and sketches per window, and the metrics that follow from these.
 
 Counts and sketches add up, over names and over windows. Rates, percentiles, backlog and the comparison with the window
 before are derived from them.
@@ -22,10 +22,10 @@ WINDOWS = (
 )
 QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 COMPARED = ("throughput_per_s", "failure_rate", "latency_p95_ms", "handler_p95_ms")
-"""Answers that are held against those of the window before."""
+"""Metrics that are compared with those of the window before."""
 
 
-def windows(attempts: DataFrame, window_s: int) -> DataFrame:
+def count_windows(attempts: DataFrame, window_s: int) -> DataFrame:
     """Attempts as counts and sketches per queue, name and window. Each time of a row counts in its own window."""
     name = F.coalesce("name", F.lit("")).alias("name")
 
@@ -65,22 +65,22 @@ def _sketch(values: Column) -> Column:
     return F.when(F.count(values) > 0, F.kll_sketch_agg_bigint(values))
 
 
-def merged(frame: DataFrame, *by: str) -> DataFrame:
-    """Windows put together: counts added, sketches merged."""
+def _merge(frame: DataFrame, *by: str) -> DataFrame:
+    """Adds counts and merges sketches."""
     sketches = [F.when(F.count(name) > 0, F.kll_merge_agg_bigint(name)).alias(name) for name in SKETCHES]
     return frame.groupBy(*by).agg(*(F.sum(column).alias(column) for column in COUNTS), *sketches)
 
 
-def totals(frame: DataFrame, window_s: int, *by: str) -> DataFrame:
-    """The answers over all windows. Throughput is over the time in which the queue was heard of, for its names too, so
-    that theirs add up to the queue's."""
+def sum_up(frame: DataFrame, window_s: int, *by: str) -> DataFrame:
+    """Metrics over all windows. Throughput is over the time in which the queue has events, for its names too, so that
+    theirs add up to the queue's."""
     epoch = F.unix_seconds("window_start")
     span = frame.groupBy("queue").agg((F.max(epoch) - F.min(epoch) + window_s).alias("seconds"))
-    return with_rates(merged(frame, *by).join(span, "queue"), F.col("seconds")).drop(*SKETCHES)
+    return _add_rates(_merge(frame, *by).join(span, "queue"), F.col("seconds")).drop(*SKETCHES)
 
 
-def with_rates(frame: DataFrame, seconds: Column) -> DataFrame:
-    """Rates and percentiles from counts and sketches."""
+def _add_rates(frame: DataFrame, seconds: Column) -> DataFrame:
+    """Adds rates and percentiles, from counts and sketches."""
     finished = F.col("completed") + F.col("failed")
     columns = {
         "throughput_per_s": F.col("completed") / seconds,
@@ -103,17 +103,17 @@ def _quantile(column: str, rank: float) -> Column:
     return F.when(F.col(column).isNotNull(), F.kll_sketch_get_quantile_bigint(column, F.lit(rank)))
 
 
-def metrics(frame: DataFrame, window_s: int) -> DataFrame:
-    """The answers per window: of each name, and of each queue as a whole (`scope` tells them apart)."""
+def derive_metrics(frame: DataFrame, window_s: int) -> DataFrame:
+    """Metrics per window: of each name, and of each queue as a whole (`scope` says which)."""
     by_name = frame.drop("day").withColumn("scope", F.lit("name"))
-    whole = merged(frame, "queue", "window_start").withColumns({"name": F.lit(""), "scope": F.lit("queue")})
-    rows = with_rates(by_name.unionByName(whole), F.lit(float(window_s))).drop(*SKETCHES)
+    whole = _merge(frame, "queue", "window_start").withColumns({"name": F.lit(""), "scope": F.lit("queue")})
+    rows = _add_rates(by_name.unionByName(whole), F.lit(float(window_s))).drop(*SKETCHES)
     epoch = F.unix_seconds("window_start")
     line = Window.partitionBy("queue", "scope", "name")
     so_far = line.orderBy(epoch).rowsBetween(Window.unboundedPreceding, Window.currentRow)
     just_before = line.orderBy(epoch).rangeBetween(-window_s, -window_s)
     changes = {f"{column}_change": F.col(column) - F.max(column).over(just_before) for column in COMPARED}
-    # In a window without events nothing was done; before the first one nothing is known.
+    # A window without events has a throughput of 0; before the first one nothing is known.
     done_before = F.coalesce(F.max("throughput_per_s").over(just_before), F.lit(0.0))
     changes["throughput_per_s_change"] = F.when(
         epoch > F.min(epoch).over(line), F.col("throughput_per_s") - done_before

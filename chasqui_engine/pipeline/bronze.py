@@ -1,7 +1,7 @@
 """Bronze: events and dead letters as they are, in Parquet by queue, day and batch.
 
-A micro-batch that comes again, after a crash, replaces the folders it wrote before. Which batch is whole is written
-down last, so that the next steps never see half of one.
+A micro-batch that comes again, after a crash, replaces the folders it wrote before. That a batch is complete is
+recorded last, so that the next steps never see half of one.
 """
 
 from __future__ import annotations
@@ -11,19 +11,20 @@ from datetime import date, timedelta
 from urllib.parse import quote
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
+from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
 
 from chasqui_engine.pipeline.config import PipelineConfig
 from chasqui_engine.pipeline.files import Files
-from chasqui_engine.pipeline.windows import day_of
+from chasqui_engine.pipeline.windows import LAST_MS, day_of
 from chasqui_engine.spark.schemas import ddl
 
 _PARTITIONS = "day string, batch string"
-Say = Callable[[str], None]
+Progress = Callable[[str], None]
+"""Is called with a line for people whenever something was done."""
 
 
-def folder_of(queue: str) -> str:
+def folder_name(queue: str) -> str:
     """A queue's name as the name of a folder."""
     return quote(queue, safe=" ")
 
@@ -34,7 +35,14 @@ def batch_name(number: int) -> str:
 
 
 def start(
-    spark: SparkSession, store: Files, config: PipelineConfig, queue: str, entity: str, *, continuous: bool, say: Say
+    spark: SparkSession,
+    store: Files,
+    config: PipelineConfig,
+    queue: str,
+    entity: str,
+    *,
+    continuous: bool,
+    progress: Progress,
 ) -> StreamingQuery:
     """Starts the stream of one queue's entity into bronze."""
     options = {"queue": queue, "entity": entity, "maxRowsPerTrigger": str(config.max_rows_per_batch)}
@@ -43,9 +51,9 @@ def start(
 
     def keep(batch: DataFrame, number: int) -> None:
         rows = write_batch(store, queue, entity, batch, number)
-        say(f"bronze  {queue} {entity}: batch {number}, {rows:,} rows")
+        progress(f"bronze  {queue} {entity}: batch {number}, {rows:,} rows")
 
-    checkpoint = store.path("checkpoints", entity, folder_of(queue))
+    checkpoint = store.path("checkpoints", entity, folder_name(queue))
     writer = frame.writeStream.foreachBatch(keep).option("checkpointLocation", checkpoint)
     return (writer.trigger(processingTime="10 seconds") if continuous else writer.trigger(availableNow=True)).start()
 
@@ -53,8 +61,9 @@ def start(
 def write_batch(store: Files, queue: str, entity: str, batch: DataFrame, number: int) -> int:
     """Puts one batch into bronze; the same batch again replaces it."""
     when = F.col("ts") if entity == "events" else F.col("died_at")
-    ms = F.split_part("entry_id", F.lit("-"), F.lit(1)).cast("bigint")
-    known = F.coalesce(when, F.timestamp_millis(ms))
+    ms = F.split_part("entry_id", F.lit("-"), F.lit(1)).try_cast("bigint")
+    # An id holds any number of 64 bits.
+    known = F.coalesce(when, F.timestamp_millis(F.when(ms <= LAST_MS, ms)), F.timestamp_millis(F.lit(0)))
     frame = batch.drop("queue").withColumn("day", day_of(known))
     if entity == "events":
         frame = frame.withColumn("ts", known)
@@ -64,24 +73,24 @@ def write_batch(store: Files, queue: str, entity: str, batch: DataFrame, number:
         if rows:
             writer = frame.repartition("day").sortWithinPartitions("entry_id").write.mode("overwrite")
             writer = writer.option("partitionOverwriteMode", "dynamic").partitionBy("day", "batch")
-            writer.parquet(store.path("bronze", entity, folder_of(queue)))
+            writer.parquet(store.path("bronze", entity, folder_name(queue)))
     finally:
         frame.unpersist()
-    store.write_json({"batch": number}, "bronze", "_whole", entity, f"{folder_of(queue)}.json")
+    store.write_json({"batch": number}, "bronze", "_whole", entity, f"{folder_name(queue)}.json")
     return rows
 
 
-def last_whole(store: Files, queue: str, entity: str) -> int:
-    """The number of the last batch that is all there; -1 if there is none."""
-    found = store.read_json("bronze", "_whole", entity, f"{folder_of(queue)}.json")
+def last_complete_batch(store: Files, queue: str, entity: str) -> int:
+    """The number of the last batch that was written to its end; -1 if there is none."""
+    found = store.read_json("bronze", "_whole", entity, f"{folder_name(queue)}.json")
     return -1 if found is None else int(found["batch"])
 
 
 def read(spark: SparkSession, store: Files, entity: str, queue: str, *, up_to: int, after: int = -1) -> DataFrame:
     """One queue's bronze: the batches after one, up to another."""
     columns = ddl(entity).replace("`queue` string, ", "", 1) + ", " + _PARTITIONS
-    path = store.path("bronze", entity, folder_of(queue))
-    if not store.exists("bronze", entity, folder_of(queue)):
+    path = store.path("bronze", entity, folder_name(queue))
+    if not store.exists("bronze", entity, folder_name(queue)):
         frame = spark.createDataFrame([], columns)
     else:
         frame = spark.read.schema(columns).parquet(path)
@@ -90,22 +99,22 @@ def read(spark: SparkSession, store: Files, entity: str, queue: str, *, up_to: i
 
 
 def compact(spark: SparkSession, store: Files, entity: str, queue: str, *, processed: int, after: int) -> int:
-    """Puts the batches of a day that has many into one. A crash leaves rows twice, and who reads takes each once."""
+    """Merges the batches of a day that has many. A crash leaves rows twice, and every reader takes each once."""
     done = 0
     columns = ddl(entity).replace("`queue` string, ", "", 1)
-    for day in store.folders("bronze", entity, folder_of(queue)):
-        names = store.folders("bronze", entity, folder_of(queue), day)
+    for day in store.list_folders("bronze", entity, folder_name(queue)):
+        names = store.list_folders("bronze", entity, folder_name(queue), day)
         old = _up_to(processed, names)
         if len(old) <= after:
             continue
-        base = ("bronze", entity, folder_of(queue), day)
+        base = ("bronze", entity, folder_name(queue), day)
         frame = spark.read.schema(columns).parquet(*(store.path(*base, name) for name in old))
-        temporary = ("bronze", "_compacting", entity, folder_of(queue), day)
+        temporary = ("bronze", "_compacting", entity, folder_name(queue), day)
         frame.dropDuplicates(["entry_id"]).coalesce(1).sortWithinPartitions("entry_id").write.mode("overwrite").parquet(
             store.path(*temporary)
         )
-        # It sorts between the first of them and the second, so that it counts for the same batches. What a crash left
-        # of an earlier try may have that name already.
+        # It sorts between the first of them and the second, so that it counts for the same batches. A crash may have
+        # left a folder of that name.
         together = f"{old[0]}c"
         while together in old:
             together += "c"
@@ -116,14 +125,13 @@ def compact(spark: SparkSession, store: Files, entity: str, queue: str, *, proce
     return done
 
 
-def forget(store: Files, entity: str, queue: str, today: str, keep_days: int, *, processed: int) -> int:
-    """Removes the days before the last `keep_days`, as far as they were processed. Silver and gold keep what they made
-    of them."""
+def expire(store: Files, entity: str, queue: str, today: str, keep_days: int, *, processed: int) -> int:
+    """Removes days before the last `keep_days`, as far as silver has read them. Silver and gold keep their rows."""
     oldest = (date.fromisoformat(today) - timedelta(days=keep_days - 1)).isoformat()
-    base = ("bronze", entity, folder_of(queue))
+    base = ("bronze", entity, folder_name(queue))
     gone = 0
-    for day in [name for name in store.folders(*base) if name < f"day={oldest}"]:
-        batches = store.folders(*base, day)
+    for day in [name for name in store.list_folders(*base) if name < f"day={oldest}"]:
+        batches = store.list_folders(*base, day)
         old = _up_to(processed, batches)
         if len(old) == len(batches):
             store.remove(*base, day)

@@ -1,8 +1,8 @@
-"""What a redrive takes as its condition: an expression over the columns of a dead letter, and nothing else of SQL.
+"""The condition of a redrive: an expression over the columns of a dead letter, and nothing else of SQL.
 
 The text comes from a command line or a form, and Spark's SQL can run programs (`transform … using`), call any method
 of Java (`reflect`) and read any file (a subquery on ``text.`/etc/passwd` ``). So every word must be one of those here.
-What the words mean together is for Spark to judge.
+Whether they make sense together, Spark decides.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from chasqui_engine.errors import ConfigError
+from chasqui_engine.values.errors import ConfigError
 
 
-def _set_of(words: str) -> frozenset[str]:
+def _words(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
-_WORDS = _set_of("""
+_WORDS = _words("""
     and or not is null true false in like ilike rlike regexp escape between case when then else end cast try_cast as div
     interval year years month months week weeks day days hour hours minute minutes second seconds
     string boolean tinyint smallint int integer bigint float double decimal binary date timestamp
 """)
-_FUNCTIONS = _set_of("""
+_FUNCTIONS = _words("""
     lower upper trim ltrim rtrim length char_length octet_length substring substr left right concat concat_ws instr
     locate position contains startswith endswith replace regexp_like regexp_extract regexp_replace split_part
     get_json_object coalesce nullif ifnull nvl isnull isnotnull isnan if
@@ -49,20 +49,20 @@ def check_condition(where: str, columns: Collection[str]) -> str:
     while at < len(text):
         token = _TOKEN.match(text, at)
         if token is None:
-            raise _refused(where, f"{text[at:].strip()[:20]!r} may not stand there")
+            raise _reject(where, f"{text[at:].strip()[:20]!r} is not allowed there")
         word = (token["word"] or "").lower()
         if token["quoted"] is not None and token["quoted"].lower() not in known:
-            raise _refused(where, f"there is no column {token['quoted'][:40]!r}", columns)
+            raise _reject(where, f"there is no column {token['quoted'][:40]!r}", columns)
         if word and word not in _WORDS and not (word in known and not token["call"]):
             if not token["call"]:
-                raise _refused(where, f"there is no column {word[:40]!r}", columns)
+                raise _reject(where, f"there is no column {word[:40]!r}", columns)
             if word not in _FUNCTIONS:
-                raise _refused(where, f"the function {word[:40]!r} may not be used")
+                raise _reject(where, f"the function {word[:40]!r} is not allowed")
         at = token.end()
     return where
 
 
-def _refused(where: str, why: str, columns: Collection[str] = ()) -> ConfigError:
+def _reject(where: str, why: str, columns: Collection[str] = ()) -> ConfigError:
     shown = where if len(where) <= 200 else f"{where[:200]}…"
     has = f" (it has {', '.join(columns)})" if columns else ""
     return ConfigError(

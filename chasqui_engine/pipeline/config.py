@@ -1,13 +1,13 @@
-"""What the pipeline is told."""
+"""The settings of a pipeline."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 
-from chasqui_engine.errors import ConfigError
 from chasqui_engine.pipeline.slo import Slo, parse
-from chasqui_engine.validation import check_queue_name
+from chasqui_engine.values.errors import ConfigError
+from chasqui_engine.values.validation import check_queue_name
 
 ENTITIES = ("events", "dead")
 
@@ -19,20 +19,20 @@ class PipelineConfig:
     queues: tuple[str, ...]
     out: str
     url: str | None = field(default=None, repr=False)
-    """It may hold a password, and shows nowhere."""
+    """It may hold a password, so it is in no repr."""
     conn_id: str | None = None
     window_s: int = 300
     """The length of gold's windows."""
     slo_file: str | None = None
     entities: tuple[str, ...] = ENTITIES
-    """What bronze takes over. The answers need `events` only."""
+    """What bronze copies. The metrics need `events` only."""
     max_rows_per_batch: int = 1_000_000
     """Events in one micro-batch of bronze: bounds the memory."""
     fail_on_data_loss: bool = True
     keep_days: int | None = None
     """Days of bronze that are kept, the present one among them; None keeps all. Silver and gold are kept."""
     compact_after: int = 20
-    """Batches of one day after which bronze puts them into one."""
+    """Batches of one day from which on bronze merges them."""
     gold_format: str = "parquet"
 
     def __post_init__(self) -> None:
@@ -63,7 +63,7 @@ class PipelineConfig:
         return {} if self.url is None else {"url": self.url}
 
     def slos(self) -> list[Slo]:
-        """What was promised."""
+        """The objectives in the SLO file."""
         if self.slo_file is None:
             return []
         try:

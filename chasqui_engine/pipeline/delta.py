@@ -1,4 +1,4 @@
-"""Gold's answers once more, as a Delta table, for those who read such."""
+"""Gold's metrics as a Delta table too."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from chasqui_engine.pipeline import gold
-from chasqui_engine.pipeline.bronze import Say
+from chasqui_engine.pipeline.bronze import Progress
 from chasqui_engine.pipeline.files import Files
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 _TABLE = ("gold", "metrics_delta")
-_MADE_OF = "chasqui.gold"
-"""In the commit itself: which version of gold it holds."""
+_SOURCE = "chasqui.gold"
+"""In the commit itself: the version of gold that the table holds."""
 
 
-def update(spark: SparkSession, store: Files, say: Say) -> None:
+def update(spark: SparkSession, store: Files, progress: Progress) -> None:
     """Writes the table, if gold has changed since."""
     from deltalake import CommitProperties, DeltaTable, write_deltalake
 
-    version, path = str(gold.manifest(store)["version"]), store.path(*_TABLE)
-    if version == "0" or (DeltaTable.is_deltatable(path) and _made_of(DeltaTable(path)) == version):
+    version, path = str(gold.read_manifest(store)["version"]), store.path(*_TABLE)
+    if version == "0" or (DeltaTable.is_deltatable(path) and _source_version(DeltaTable(path)) == version):
         return
-    answers = _in_utc(gold.read_metrics(spark, store).toArrow())
-    mark = CommitProperties(custom_metadata={_MADE_OF: version})
-    write_deltalake(path, answers, mode="overwrite", schema_mode="overwrite", commit_properties=mark)
-    say(f"gold    {answers.num_rows} rows as a Delta table")
+    metrics = _in_utc(gold.read_metrics(spark, store).toArrow())
+    mark = CommitProperties(custom_metadata={_SOURCE: version})
+    write_deltalake(path, metrics, mode="overwrite", schema_mode="overwrite", commit_properties=mark)
+    progress(f"gold    {metrics.num_rows} rows as a Delta table")
 
 
 def _in_utc(table: pa.Table) -> pa.Table:
@@ -40,7 +40,7 @@ def _in_utc(table: pa.Table) -> pa.Table:
     return table.cast(pa.schema(fields))
 
 
-def _made_of(table: DeltaTable) -> str | None:
+def _source_version(table: DeltaTable) -> str | None:
     [last] = table.history(1)
-    found: str | None = last.get(_MADE_OF)
+    found: str | None = last.get(_SOURCE)
     return found

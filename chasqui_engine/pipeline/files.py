@@ -8,7 +8,7 @@ from typing import Any
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
-from chasqui_engine.errors import ConfigError
+from chasqui_engine.values.errors import ConfigError
 
 
 class Files:
@@ -52,21 +52,21 @@ class Files:
         context.rename(written, final, self._rename_options())
 
     def check_writable(self) -> None:
-        """Raises `ConfigError` where nothing can be written below the root."""
+        """Raises `ConfigError` if nothing can be written below the root."""
         name = "_can_be_written"
         try:
             self.write_text("", name)
             self.remove(name)
         except Py4JJavaError as err:
             why = err.java_exception.getMessage() or err.java_exception.toString()
-            raise ConfigError(f"out: nothing can be written to {self.root!r}: {' '.join(why.split())}") from err
+            raise ConfigError(f"out: cannot write to {self.root!r}: {' '.join(why.split())}") from err
 
     def exists(self, *parts: str) -> bool:
         """Whether there is such a file or folder."""
         path = self._java(self.path(*parts))
         return bool(self._files(path).exists(path))
 
-    def folders(self, *parts: str) -> list[str]:
+    def list_folders(self, *parts: str) -> list[str]:
         """The names of the folders in a folder; none if it does not exist."""
         path = self._java(self.path(*parts))
         files = self._files(path)

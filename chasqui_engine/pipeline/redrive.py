@@ -1,37 +1,41 @@
-"""The way back: dead letters, selected by a SQL condition, repaired by a function, enqueued again, and marked.
+"""Redrive: dead letters, selected by a condition, repaired by a function, enqueued again, and marked.
 
-Each is enqueued under its own id with the suffix of its dead letter, so that running a redrive again adds nothing. The
-dead letter stays where it is; that it was re-driven is kept beside it, and `still_dead` leaves it out.
+Each is enqueued under its own id with the id of its dead letter as a suffix, so that running a redrive again adds
+nothing. The dead letter stays where it is; when, by whom and as which job it was redriven is recorded beside it, and
+shows in the columns `redriven_…` of the entity `dead`. `still_dead` leaves it out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from chasqui_engine._redis.blocking import redrive as blocking_redrive
-from chasqui_engine.codec import decode_payload, encode_payload
-from chasqui_engine.errors import ConfigError
+from chasqui_engine._redis.blocking import read
+from chasqui_engine._redis.blocking import redrive as marks
+from chasqui_engine._redis.blocking.redrive import RedriveMark
+from chasqui_engine.codec.envelope import decode_payload, encode_payload
 from chasqui_engine.pipeline.condition import check_condition
 from chasqui_engine.spark.connections import connection_url
 from chasqui_engine.spark.location import QueueLocation
-from chasqui_engine.spark.options import taken_by
+from chasqui_engine.spark.options import select_options
+from chasqui_engine.spark.read.rows import json_of
 from chasqui_engine.spark.schemas import COLUMNS
-from chasqui_engine.validation import MAX_JOB_ID_BYTES
+from chasqui_engine.values.errors import ConfigError
+from chasqui_engine.values.validation import MAX_JOB_ID_BYTES
 
 Repair = Callable[[Any], Any]
 """Given a payload, returns the one to run with."""
 
 _RETRY = {name: kind for name, kind in COLUMNS["dead"].items() if name.startswith("backoff_")}
 _JOBS = {"entry_id": "string", "name": "string", "payload": "binary", "id": "string", "attempts": "bigint", **_RETRY}
-_TAKEN_S = 30 * 86_400
-"""How long the id of a re-driven job stays taken."""
+_DEDUP_S = 30 * 86_400
+"""How long the id of a redriven job stays taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +44,79 @@ class Redriven:
 
     selected: int
     redriven: int
-    """Jobs that were added: selected, and not re-driven before."""
+    """Jobs that were added: selected, and not redriven before."""
+
+
+class RedrivePlan:
+    """The jobs that a redrive would add, before it adds them. A context manager: its end frees what Spark keeps."""
+
+    def __init__(self, jobs: DataFrame, source: QueueLocation, target: QueueLocation, options: dict[str, str]) -> None:
+        self._jobs = jobs.persist()
+        self._source = source
+        self._target = target
+        self._options = options
+        self._ids = {row.entry_id: row.id for row in self._jobs.select("entry_id", "id").collect()}
+        entry_ids = list(self._ids)
+        with source.connect() as connection, target.connect() as target_connection:
+            marked = marks.read_marks(connection, source.keys, entry_ids)
+            unmarked = [entry_id for entry_id in entry_ids if entry_id not in marked]
+            # Without its mark, a dead letter is still recognised by the id of its job.
+            known = marks.find_taken(target_connection, target.keys, [self._ids[entry_id] for entry_id in unmarked])
+        self._unmarked = unmarked
+        self.selected = len(entry_ids)
+        """Dead letters that were selected."""
+        self.fresh = len(unmarked) - len(known)
+        """Those that were not redriven before: so many jobs will be added."""
+
+    def preview(self, limit: int = 10) -> list[Row]:
+        """The first jobs that will be added, with their payload as it will be: entry_id, id, name, payload_json."""
+        rows = self._jobs.where(F.col("entry_id").isin(self._unmarked[:limit])).orderBy("entry_id").collect()
+        columns = Row("entry_id", "id", "name", "payload_json")
+        return [columns(row.entry_id, row.id, row.name, json_of(bytes(row.payload))) for row in rows]
+
+    def run(self, by: str | None = None) -> Redriven:
+        """Adds the jobs, and marks their dead letters with `by` (default: Spark's user and application)."""
+        if self._unmarked:
+            spark = self._jobs.sparkSession
+            unmarked = _frame_of_ids(spark, self._unmarked)
+            all_of_them = len(self._unmarked) == self.selected
+            wanted = self._jobs if all_of_them else self._jobs.join(unmarked, "entry_id", "left_semi")
+            writer = wanted.drop("entry_id").write.format("chasqui").options(**select_options("write", self._options))
+            writer = writer.option("queue", self._target.queue)
+            writer.option("dedupTtlSeconds", str(_DEDUP_S)).mode("append").save()
+            self._mark(by or _user_and_application(spark))
+        return Redriven(selected=self.selected, redriven=self.fresh)
+
+    def _mark(self, by: str) -> None:
+        with self._source.connect() as connection:
+            now_ms = read.server_now_ms(connection)
+            found = {
+                entry_id: RedriveMark(at_ms=now_ms, by=by, queue=self._target.queue, job_id=self._ids[entry_id])
+                for entry_id in self._unmarked
+            }
+            marks.mark_redriven(connection, self._source.keys, found)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._jobs.unpersist()
+
+
+def plan_redrive(
+    spark: SparkSession,
+    queue: str,
+    *,
+    where: str | DataFrame,
+    repair: Repair | None = None,
+    options: Mapping[str, str] | None = None,
+    target: str | None = None,
+) -> RedrivePlan:
+    """Selects dead letters, by a condition on their columns or as a frame with their `entry_id`; adds nothing yet."""
+    options = _check_options(options)
+    source = QueueLocation(url=connection_url(options), queue=queue)
+    jobs = _build_jobs(_select(_read_dead(spark, queue, options), where), repair)
+    return RedrivePlan(jobs, source, QueueLocation(url=source.url, queue=target or queue), options)
 
 
 def redrive(
@@ -51,59 +127,46 @@ def redrive(
     repair: Repair | None = None,
     options: Mapping[str, str] | None = None,
     target: str | None = None,
+    by: str | None = None,
 ) -> Redriven:
-    """Makes jobs of dead letters: those that a condition on their columns picks, or a frame with their `entry_id`."""
-    reach = _reach(options)
-    place = QueueLocation(url=connection_url(reach), queue=queue)
-    goal = QueueLocation(url=place.url, queue=target or queue)
-    jobs = _jobs(_chosen(_dead(spark, queue, reach), where), repair).persist()
-    try:
-        found = {row.entry_id: row.id for row in jobs.select("entry_id", "id").collect()}
-        with place.connect() as connection, goal.connect() as there:
-            done = blocking_redrive.redriven(connection, place.keys, list(found))
-            fresh = [entry_id for entry_id in found if entry_id not in done]
-            # Where the marks are lost, the ids still tell.
-            known = blocking_redrive.taken(there, goal.keys, [found[entry_id] for entry_id in fresh])
-        if fresh:
-            wanted = jobs.join(_ids(spark, fresh), "entry_id", "left_semi") if done else jobs
-            writer = wanted.drop("entry_id").write.format("chasqui").options(**taken_by("write", reach))
-            writer = writer.option("queue", goal.queue)
-            writer.option("dedupTtlSeconds", str(_TAKEN_S)).mode("append").save()
-            with place.connect() as connection:
-                blocking_redrive.mark_redriven(connection, place.keys, fresh)
-    finally:
-        jobs.unpersist()
-    return Redriven(selected=len(found), redriven=len(fresh) - len(known))
+    """Makes jobs of dead letters, without a look at the plan."""
+    with plan_redrive(spark, queue, where=where, repair=repair, options=options, target=target) as plan:
+        return plan.run(by)
+
+
+def _user_and_application(spark: SparkSession) -> str:
+    context = spark.sparkContext
+    return f"{context.sparkUser()}, {context.applicationId}"
 
 
 def still_dead(spark: SparkSession, queue: str, options: Mapping[str, str] | None = None) -> DataFrame:
-    """Dead letters that were not re-driven."""
-    reach = _reach(options)
-    place = QueueLocation(url=connection_url(reach), queue=queue)
-    with place.connect() as connection:
-        done = sorted(blocking_redrive.all_redriven(connection, place.keys))
-    return _dead(spark, queue, reach).join(_ids(spark, done), "entry_id", "left_anti")
+    """Dead letters that were not redriven."""
+    options = _check_options(options)
+    source = QueueLocation(url=connection_url(options), queue=queue)
+    with source.connect() as connection:
+        done = sorted(marks.list_redriven(connection, source.keys))
+    return _read_dead(spark, queue, options).join(_frame_of_ids(spark, done), "entry_id", "left_anti")
 
 
-def _reach(options: Mapping[str, str] | None) -> dict[str, str]:
-    reach = dict(options or {})
-    for name in reach:
+def _check_options(given: Mapping[str, str] | None) -> dict[str, str]:
+    options = dict(given or {})
+    for name in options:
         if name.lower() in ("queue", "entity"):
-            raise ConfigError(f"options must not have {name!r}: the queue is an argument of its own, target another")
-    if unknown := reach.keys() - taken_by("read", reach).keys() - taken_by("write", reach).keys():
-        raise ConfigError(f"options has {min(unknown)!r}, which neither reading nor writing takes")
-    return reach
+            raise ConfigError(f"options must not have {name!r}: pass the queue as an argument, and another as target")
+    if unknown := options.keys() - select_options("read", options).keys() - select_options("write", options).keys():
+        raise ConfigError(f"options has {min(unknown)!r}, which is an option of neither reads nor writes")
+    return options
 
 
-def _dead(spark: SparkSession, queue: str, reach: Mapping[str, str]) -> DataFrame:
-    return spark.read.format("chasqui").options(**taken_by("read", reach), queue=queue, entity="dead").load()
+def _read_dead(spark: SparkSession, queue: str, options: Mapping[str, str]) -> DataFrame:
+    return spark.read.format("chasqui").options(**select_options("read", options), queue=queue, entity="dead").load()
 
 
-def _ids(spark: SparkSession, entry_ids: Sequence[str]) -> DataFrame:
+def _frame_of_ids(spark: SparkSession, entry_ids: Sequence[str]) -> DataFrame:
     return spark.createDataFrame([(entry_id,) for entry_id in entry_ids], "entry_id string")
 
 
-def _chosen(dead: DataFrame, where: str | DataFrame) -> DataFrame:
+def _select(dead: DataFrame, where: str | DataFrame) -> DataFrame:
     readable = dead.where("job_id is not null")
     if isinstance(where, DataFrame):
         if "entry_id" not in where.columns:
@@ -114,32 +177,33 @@ def _chosen(dead: DataFrame, where: str | DataFrame) -> DataFrame:
     except AnalysisException as err:
         why = str(err).strip().partition("\n")[0].rstrip(";. ")
         raise ConfigError(
-            f"the condition {where!r} is not SQL on a dead letter: {why}. Its columns are {', '.join(COLUMNS['dead'])}"
+            f"where must be a SQL condition on the columns of a dead letter ({', '.join(COLUMNS['dead'])}), "
+            f"got {where!r}: {why}"
         ) from err
 
 
-def _jobs(chosen: DataFrame, repair: Repair | None) -> DataFrame:
-    """Dead letters as a write takes jobs, with the retries of their own that they had."""
+def _build_jobs(dead: DataFrame, repair: Repair | None) -> DataFrame:
+    """Dead letters as rows that a write takes, with the retries and backoff of their own."""
     attempts = F.col("max_attempts").alias("attempts")
-    rows = chosen.select("entry_id", "name", "payload", _new_id().alias("id"), attempts, *_RETRY)
+    rows = dead.select("entry_id", "name", "payload", _new_id().alias("id"), attempts, *_RETRY)
     if repair is None:
         return rows
-    return rows.mapInArrow(_repairing(repair), ", ".join(f"{name} {kind}" for name, kind in _JOBS.items()))
+    return rows.mapInArrow(_repair_batches(repair), ", ".join(f"{name} {kind}" for name, kind in _JOBS.items()))
 
 
 def _new_id() -> Column:
-    """A dead letter's own name makes the id: the same one re-driven again is the same job. Where that gets too long,
-    a digest stands for the job's id."""
+    """The job's id and the dead letter's: the same dead letter is always the same job. Where that gets too long, a
+    digest replaces the job's id."""
     plain = F.concat_ws("~", "job_id", "entry_id")
     short = F.concat_ws("~", F.sha2("job_id", 256), "entry_id")
     return F.when(F.octet_length(plain) <= MAX_JOB_ID_BYTES, plain).otherwise(short)
 
 
-def _repairing(repair: Repair) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _repair_batches(repair: Repair) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             payloads = [encode_payload(repair(decode_payload(value))) for value in batch.column("payload").to_pylist()]
-            place = batch.schema.get_field_index("payload")
-            yield batch.set_column(place, "payload", pa.array(payloads, batch.schema.field("payload").type))
+            index = batch.schema.get_field_index("payload")
+            yield batch.set_column(index, "payload", pa.array(payloads, batch.schema.field("payload").type))
 
     return work

@@ -1,4 +1,4 @@
-"""The steps in their order. Each can be run alone, and again."""
+"""The steps in order. Each can be run alone, and again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from chasqui_engine.pipeline import bronze, delta, gold, silver
-from chasqui_engine.pipeline.bronze import Say
+from chasqui_engine.pipeline.bronze import Progress
 from chasqui_engine.pipeline.config import PipelineConfig
 from chasqui_engine.pipeline.files import Files
 from chasqui_engine.pipeline.report import report
@@ -26,35 +26,40 @@ _TOO_SLOW = "Python worker failed to connect back"
 STEPS = ("bronze", "silver", "gold", "report")
 
 
-def _quiet(text: str) -> None:
-    """Says nothing."""
+def _ignore(text: str) -> None:
+    """Prints nothing."""
 
 
 @contextmanager
-def _losses_told() -> Iterator[None]:
-    """What to do about lost events is told as this pipeline's users can do it."""
+def _explain_losses() -> Iterator[None]:
+    """Adds to an error about lost events what users of the pipeline can do about it."""
     try:
         yield
     except StreamingQueryException as err:
-        told = _LOST.findall(str(err))
-        if not told:
+        losses = _LOST.findall(str(err))
+        if not losses:
             raise
         raise DataLossError(
-            f"{told[-1]}. For the pipeline that is --skip-lost (in the DAGs skip_lost, in a program "
-            "fail_on_data_loss=False), once; what is lost stays unknown"
+            f"{losses[-1]}. For the pipeline that is --skip-lost (in the DAGs skip_lost, in a program "
+            "fail_on_data_loss=False), once; what the lost events said stays unknown"
         ) from err
 
 
 class Pipeline:
-    """One pipeline: events of some queues in, a folder with answers out."""
+    """One pipeline: the events of some queues in, a folder with metrics and a report out."""
 
     def __init__(
-        self, spark: SparkSession, config: PipelineConfig, say: Say = _quiet, *, now: Callable[[], float] = time.time
+        self,
+        spark: SparkSession,
+        config: PipelineConfig,
+        progress: Progress = _ignore,
+        *,
+        now: Callable[[], float] = time.time,
     ) -> None:
         self.spark = spark
         self.config = config
         self.store = Files(spark, config.out)
-        self.say = say
+        self.progress = progress
         self._now = now
 
     def run(self, steps: tuple[str, ...] = STEPS) -> dict[str, Any] | None:
@@ -67,63 +72,68 @@ class Pipeline:
         return summary
 
     def bronze(self, *, continuous: bool = False) -> None:
-        """Takes events and dead letters over; to the present end, or for ever."""
-        # What failed in this session before is told to whoever asks next, and that is not us.
+        """Copies events and dead letters; to their present end, or until stopped."""
+        # Spark raises the failure of an earlier query of this session at the next await, which is not about that one.
         self.spark.streams.resetTerminated()
         for queue in self.config.queues:
             for entity in self.config.entities:
                 if continuous:
                     self._start(queue, entity, continuous=True)
                 else:
-                    self._take_over(queue, entity)
+                    self._copy(queue, entity)
         if continuous:
-            with _losses_told():
+            with _explain_losses():
                 self.spark.streams.awaitAnyTermination()
 
     def _start(self, queue: str, entity: str, *, continuous: bool) -> StreamingQuery:
-        return bronze.start(self.spark, self.store, self.config, queue, entity, continuous=continuous, say=self.say)
+        return bronze.start(
+            self.spark, self.store, self.config, queue, entity, continuous=continuous, progress=self.progress
+        )
 
-    def _take_over(self, queue: str, entity: str) -> None:
-        """Spark gives the Python process of a stream ten seconds to start, which a busy machine may not keep."""
+    def _copy(self, queue: str, entity: str) -> None:
+        """Spark gives the Python process of a stream ten seconds to start, which is too short on a busy machine."""
         for tries_left in reversed(range(_TRIES)):
             try:
-                with _losses_told():
+                with _explain_losses():
                     self._start(queue, entity, continuous=False).awaitTermination()
             except StreamingQueryException as err:
                 if not tries_left or _TOO_SLOW not in str(err):
                     raise
-                self.say(f"bronze  {queue} {entity}: Spark's Python was slow to start, once more")
+                self.progress(f"bronze  {queue} {entity}: Spark's Python process took too long to start; retrying")
             else:
                 return
 
     def silver(self) -> None:
-        """Makes attempts of events."""
-        silver.update(self.spark, self.store, self.config, self.say)
+        """Builds attempts from events."""
+        silver.update(self.spark, self.store, self.config, self.progress)
 
     def gold(self) -> None:
-        """Makes answers of attempts."""
-        gold.update(self.spark, self.store, self.config, self.config.slos(), self._now(), self.say)
+        """Builds metrics from attempts."""
+        gold.update(self.spark, self.store, self.config, self.config.slos(), self._now(), self.progress)
         if self.config.gold_format == "delta":
-            delta.update(self.spark, self.store, self.say)
+            delta.update(self.spark, self.store, self.progress)
 
     def report(self) -> dict[str, Any]:
-        """Writes the page and the summary, if there is something new to say."""
-        return report.update(self.spark, self.store, self.config, self.say)
+        """Writes the page and the summary, if gold has changed."""
+        return report.update(self.spark, self.store, self.config, self.progress)
 
     def tidy(self, today: str | None = None) -> None:
-        """Puts small files together, and lets days go that are older than `keep_days`; but nothing that the steps after
-        bronze have not taken in."""
+        """Merges small files, and deletes days of bronze before `keep_days`; nothing that silver has not read."""
         today = today or datetime.fromtimestamp(self._now(), UTC).date().isoformat()
-        taken = silver.manifest(self.store)["taken"]
+        taken = silver.read_manifest(self.store)["taken"]
         for queue in self.config.queues:
             for entity in self.config.entities:
-                whole = taken.get(queue, -1) if entity == "events" else bronze.last_whole(self.store, queue, entity)
+                complete = (
+                    taken.get(queue, -1)
+                    if entity == "events"
+                    else bronze.last_complete_batch(self.store, queue, entity)
+                )
                 done = bronze.compact(
-                    self.spark, self.store, entity, queue, processed=whole, after=self.config.compact_after
+                    self.spark, self.store, entity, queue, processed=complete, after=self.config.compact_after
                 )
                 if done:
-                    self.say(f"tidy    {queue} {entity}: {done} days put together")
+                    self.progress(f"tidy    {queue} {entity}: {done} days compacted")
                 if self.config.keep_days is not None:
-                    gone = bronze.forget(self.store, entity, queue, today, self.config.keep_days, processed=whole)
+                    gone = bronze.expire(self.store, entity, queue, today, self.config.keep_days, processed=complete)
                     if gone:
-                        self.say(f"tidy    {queue} {entity}: {gone} days let go")
+                        self.progress(f"tidy    {queue} {entity}: {gone} days deleted")

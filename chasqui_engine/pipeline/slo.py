@@ -1,4 +1,4 @@
-"""What was promised, from a small YAML file. Pure.
+"""Service level objectives, from a small YAML file. Pure.
 
 slos:
   - queue: emails              # which queue
@@ -7,7 +7,7 @@ slos:
     handler_p99_ms: 500        # at most
     success_rate: 0.99         # at least
     backlog: 1000              # at most
-    throughput_per_s: 5        # at least, in every window that is over
+    throughput_per_s: 5        # at least, in every window that has ended
     min_finished: 20           # shares and percentiles of fewer finished attempts are not judged
 """
 
@@ -18,25 +18,25 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from chasqui_engine.errors import ConfigError
-from chasqui_engine.validation import check_queue_name
+from chasqui_engine.values.errors import ConfigError
+from chasqui_engine.values.validation import check_queue_name
 
 _MOST_CHARS = 1024 * 1024
 _DEEPEST = 10
 _SHARES = ("success_rate", "failure_rate", "dead_rate", "retry_rate")
 _PERCENTILES = tuple(f"{what}_{label}_ms" for what in ("latency", "handler") for label in ("p50", "p95", "p99"))
 LEAST = ("success_rate", "throughput_per_s")
-"""What is promised to be at least so much; the others, at most."""
+"""Metrics with a lower limit; the others have an upper one."""
 NEEDS_FINISHED = (*_SHARES, *_PERCENTILES)
-"""What says nothing where little was finished. A queue that stands still breaks the others."""
+"""Metrics that mean nothing where little was finished. A queue that does nothing breaches the others."""
 NEEDS_END = ("throughput_per_s",)
-"""What a window that goes on cannot be judged by yet."""
+"""Metrics of windows that have ended only."""
 METRICS = (*NEEDS_FINISHED, "backlog", "throughput_per_s")
 
 
 @dataclass(frozen=True, slots=True)
 class Slo:
-    """The promises for one queue, or for one of its names."""
+    """The objectives for one queue, or for one of its names."""
 
     queue: str
     name: str | None
@@ -45,7 +45,7 @@ class Slo:
 
     @property
     def waits(self) -> bool:
-        """Whether there is something that an open window cannot be judged by."""
+        """Whether a window has to end before all of it can be judged."""
         return any(metric in self.limits for metric in NEEDS_END)
 
     def to_dict(self) -> dict[str, Any]:
@@ -54,7 +54,7 @@ class Slo:
 
 
 def parse(text: str) -> list[Slo]:
-    """The promises in a YAML text."""
+    """The objectives in a YAML text."""
     import yaml
 
     if len(text) > _MOST_CHARS:
@@ -70,16 +70,16 @@ def parse(text: str) -> list[Slo]:
 
 
 def _check_shape(events: Iterable[Any]) -> None:
-    """Refuses what a few bytes can make gigabytes of, or too deep to be read, before it is."""
+    """Rejects aliases, by which a few bytes become gigabytes, and deep nesting, before anything is built."""
     from yaml import AliasEvent, CollectionEndEvent, CollectionStartEvent
 
     depth = 0
     for event in events:
         if isinstance(event, AliasEvent):
-            raise ConfigError(f"the SLO file has an alias, *{event.anchor}: write out what it stands for")
+            raise ConfigError(f"the SLO file has an alias, *{event.anchor}: write its value instead")
         depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
         if depth > _DEEPEST:
-            raise ConfigError(f"the SLO file is nested deeper than {_DEEPEST} levels; promises need three")
+            raise ConfigError(f"the SLO file is nested deeper than {_DEEPEST} levels; objectives need three")
 
 
 def _slo(number: int, item: Any) -> Slo:
@@ -94,7 +94,7 @@ def _slo(number: int, item: Any) -> Slo:
         raise ConfigError(f"{which}: min_finished must be a whole number from 1, got {least!r}")
     given = {key: value for key, value in item.items() if key not in ("queue", "name", "min_finished")}
     if not given:
-        raise ConfigError(f"{which} promises nothing; give it one of {', '.join(METRICS)}")
+        raise ConfigError(f"{which} has no objective; give it one of {', '.join(METRICS)}")
     return Slo(item["queue"], name, {key: _limit(which, key, value) for key, value in given.items()}, least)
 
 

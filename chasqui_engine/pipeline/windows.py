@@ -9,9 +9,11 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
+from pyspark.sql import functions as F  # noqa: N812
 
 _DAY_S = 86_400
+LAST_MS = 253_402_300_799_999
+"""The end of the year 9999, where Python's calendar ends."""
 
 
 def day_of(moment: Column | str) -> Column:

@@ -34,7 +34,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, NoReturn
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from chasqui_engine.errors import ConfigError
+from chasqui_engine.values.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -45,7 +45,7 @@ _HIGH = (59, 59, 23, 31, 12, 7, 5000)
 _DAY_FIELDS = (3, 5)
 _LAST_YEAR = _HIGH[-1]
 _MOST_CHARS = 1024
-"""Of an expression, or the name of a zone: a list of a hundred thousand items would hold up whoever reads it."""
+"""Of an expression, or the name of a zone: a list of a hundred thousand items would hold up its reader."""
 
 # Replaced as plain text, in this order and in whatever field they stand, because that is what ChasquiMQ accepts.
 # A range that ends on Sunday ends on 7, because ranges do not wrap around.
@@ -240,7 +240,7 @@ class _Field:
             self.refuse(item)
         first, last, step = match.groups()
         low = int(first or self.low)
-        # A lone number stands for itself, but with a step for everything from there on.
+        # A lone number means itself, but with a step everything from there on.
         high = int(last or (self.high if step or not first else first))
         if not self.low <= low <= high <= self.high or not 0 < int(step or 1) <= 0xFFFF - low:
             self.refuse(item)

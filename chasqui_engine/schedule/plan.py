@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from chasqui_engine.errors import ConfigError
 from chasqui_engine.schedule.spec import RepeatableSpec
+from chasqui_engine.values.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +15,7 @@ class FirePlan:
     fires: tuple[int, ...]
     """The fire times to make a job for now, the oldest first."""
     next_fire_ms: int | None
-    """When to look at the spec again; None when it is finished and to be removed."""
+    """When to plan the spec again; None when it is finished and to be removed."""
     fired: int
     """How many jobs the spec has made, these included."""
 

@@ -5,18 +5,14 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
-from chasqui_engine.errors import ConfigError
 from chasqui_engine.schedule.cron import CronSchedule
+from chasqui_engine.values.errors import ConfigError
+from chasqui_engine.values.validation import check_whole_number
 
 _MAX_MS = 2**53
 """Redis holds scores as doubles: times beyond this are not kept exactly."""
 _MAX_U32 = 2**32 - 1
 _MAX_U64 = 2**64 - 1
-
-
-def _check_int(name: str, value: int | None, low: int, high: int) -> None:
-    if type(value) is not int or not low <= value <= high:
-        raise ConfigError(f"{name} must be an int from {low} to {high}, got {value!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +36,7 @@ class RepeatPattern:
         elif self.kind == "every":
             if self.expression is not None or self.tz is not None:
                 raise ConfigError("an every pattern takes interval_ms only, no expression and no tz")
-            _check_int("interval_ms", self.interval_ms, 1, _MAX_MS)
+            check_whole_number(self.interval_ms, "interval_ms", 1, _MAX_MS)
         else:
             raise ConfigError(f"kind must be 'cron' or 'every', got {self.kind!r}")
 
@@ -55,7 +51,7 @@ class RepeatPattern:
         return RepeatPattern(kind="every", interval_ms=interval_ms)
 
     def signature(self) -> str:
-        """What stands for the pattern in the key of a spec that was given none."""
+        """The pattern's part of the key of a spec that was given none."""
         if self.kind == "every":
             return f"every:{self.interval_ms}"
         return f"cron:{self.expression}:{'UTC' if self.tz is None else self.tz}"
@@ -90,7 +86,7 @@ class MissedFiresPolicy:
         if self.kind == "fire-all":
             if isinstance(self.max_catchup, bool) or not isinstance(self.max_catchup, int):
                 raise TypeError(f"max_catchup must be an int, got {type(self.max_catchup).__name__}")
-            _check_int("max_catchup", self.max_catchup, 1, _MAX_U32)
+            check_whole_number(self.max_catchup, "max_catchup", 1, _MAX_U32)
         elif self.kind not in {"skip", "fire-once"}:
             raise ConfigError(f"kind must be 'skip', 'fire-once' or 'fire-all', got {self.kind!r}")
 
@@ -144,10 +140,10 @@ class RepeatableSpec:
             if not isinstance(getattr(self, name), kind):
                 raise ConfigError(f"{name} must be a {kind.__name__}, got {getattr(self, name)!r}")
         if self.limit is not None:
-            _check_int("limit", self.limit, 1, _MAX_U64)
+            check_whole_number(self.limit, "limit", 1, _MAX_U64)
         for name in ("start_after_ms", "end_before_ms"):
             if getattr(self, name) is not None:
-                _check_int(name, getattr(self, name), 0, _MAX_MS)
+                check_whole_number(getattr(self, name), name, 0, _MAX_MS)
         if self.end_before_ms is not None and self.end_before_ms <= (self.start_after_ms or -1):
             raise ConfigError(
                 f"end_before_ms ({self.end_before_ms}) must be later than start_after_ms ({self.start_after_ms})"

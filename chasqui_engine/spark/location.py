@@ -1,4 +1,4 @@
-"""Where a queue is: the URL of its server, and its name."""
+"""The location of a queue: the URL of its server, and its name."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from chasqui_engine._redis.commands.keys import QueueKeys
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueLocation:
-    """A queue, and how it is reached. Its text never shows the URL, which may hold a password."""
+    """A queue and its server. The repr leaves out the URL, which may hold a password."""
 
     url: str
     queue: str
 
     def __repr__(self) -> str:
-        return f"Place(queue={self.queue!r})"
+        return f"QueueLocation(queue={self.queue!r})"
 
     def connect(self) -> BulkConnection:
-        """A connection of the caller's own."""
+        """A new connection, which the caller closes."""
         return BulkConnection(self.url, self.keys.stream, client_name=f"chasqui-spark:{self.queue}")
 
     @property

@@ -1,4 +1,4 @@
-"""What `.option(...)` may say, checked before anything else happens."""
+"""The options of a read or write, checked before anything else happens."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from chasqui_engine.config import ProducerConfig
-from chasqui_engine.errors import ConfigError
 from chasqui_engine.spark.read.offsets import starting_id
 from chasqui_engine.spark.schemas import ENTITIES
-from chasqui_engine.validation import check_queue_name
+from chasqui_engine.values.config import ProducerConfig
+from chasqui_engine.values.errors import ConfigError
+from chasqui_engine.values.validation import check_queue_name
 
 _WHERE = ("queue", "url", "connId")
 _READ = ("entity", "pageSize", "minPartitions")
@@ -38,16 +38,16 @@ _TAKEN: dict[Use, tuple[str, ...]] = {
     "write": (*_WHERE, *_NAMED, *_WRITE),
     "writeStream": (*_WHERE, *_WRITE, *_CHECKPOINT),
 }
-"""What each way to use the format takes."""
+"""The options of each way to use the format."""
 _NO_TABLE = (
-    "A table cannot stand for a queue, as Spark does not hand on what CREATE TABLE says; "
-    "CREATE TEMPORARY VIEW … USING chasqui OPTIONS (connId '…', queue '…') can"
+    "A queue cannot be a table, because Spark does not pass on the options of CREATE TABLE; "
+    "use CREATE TEMPORARY VIEW … USING chasqui OPTIONS (connId '…', queue '…')"
 )
 _DEFAULTS = ProducerConfig()
 
 
-def taken_by(use: Use, options: Mapping[str, str]) -> dict[str, str]:
-    """Of options for several uses, those that one of them takes."""
+def select_options(use: Use, options: Mapping[str, str]) -> dict[str, str]:
+    """Of options for several uses, those of one."""
     known = {name.lower() for name in _TAKEN[use]}
     return {name: value for name, value in options.items() if name.lower() in known}
 
@@ -73,7 +73,7 @@ class WriteOptions:
 
     queue: str
     write_id: str | None
-    """The user's own: a second run with the same id adds nothing that is there already."""
+    """Given by the user: a second run with the same id adds only what is missing."""
     fence: str | None
     """"chunk", "id", "none"; None: by id where there is an id column, else by chunk."""
     fence_ttl_s: int
@@ -90,19 +90,19 @@ class WriteOptions:
 
 def read_options(given: Mapping[str, str], use: Use = "readStream") -> ReadOptions:
     """The options of a read."""
-    options = _lowered(given, use)
+    options = _check_names(given, use)
     entity = options.get("entity", "events")
     if entity not in ENTITIES:
         raise ConfigError(f"entity must be one of {', '.join(ENTITIES)}, got {entity!r}")
     read = ReadOptions(
-        queue=_queue(options),
+        queue=_parse_queue(options),
         entity=entity,
-        page_size=_whole(options, "pageSize", 2000, most=100_000),
-        min_partitions=_whole(options, "minPartitions", None, most=100_000),
+        page_size=_parse_int(options, "pageSize", 2000, most=100_000),
+        min_partitions=_parse_int(options, "minPartitions", None, most=100_000),
         starting_offsets=options.get("startingoffsets", "earliest").strip(),
         starting_timestamp=options.get("startingtimestamp"),
-        max_rows_per_trigger=_whole(options, "maxRowsPerTrigger", None),
-        fail_on_data_loss=_flag(options, "failOnDataLoss", True),
+        max_rows_per_trigger=_parse_int(options, "maxRowsPerTrigger", None),
+        fail_on_data_loss=_parse_flag(options, "failOnDataLoss", True),
     )
     if read.starting_timestamp is not None and "startingoffsets" in options:
         raise ConfigError("pass startingOffsets or startingTimestamp, not both")
@@ -112,32 +112,32 @@ def read_options(given: Mapping[str, str], use: Use = "readStream") -> ReadOptio
 
 def write_options(given: Mapping[str, str], use: Use = "write") -> WriteOptions:
     """The options of a write."""
-    options = _lowered(given, use)
-    max_stream_len = _whole(options, "maxStreamLen", _DEFAULTS.max_stream_len) or 1
-    when_full = _choice(options, "whenFull", ("error", "wait", "trim")) or "error"
+    options = _check_names(given, use)
+    max_stream_len = _parse_int(options, "maxStreamLen", _DEFAULTS.max_stream_len) or 1
+    when_full = _parse_choice(options, "whenFull", ("error", "wait", "trim")) or "error"
     return WriteOptions(
-        queue=_queue(options),
+        queue=_parse_queue(options),
         write_id=options.get("writeid"),
-        fence=_choice(options, "fence", ("chunk", "id", "none")),
-        fence_ttl_s=_whole(options, "fenceTtlSeconds", 30 * 24 * 3600) or 1,
-        chunk_size=_chunk_size(options, max_stream_len, when_full),
-        max_rows_per_s=_rate(options),
+        fence=_parse_choice(options, "fence", ("chunk", "id", "none")),
+        fence_ttl_s=_parse_int(options, "fenceTtlSeconds", 30 * 24 * 3600) or 1,
+        chunk_size=_parse_chunk_size(options, max_stream_len, when_full),
+        max_rows_per_s=_parse_rate(options),
         max_stream_len=max_stream_len,
         when_full=when_full,
-        full_timeout_s=float(_whole(options, "fullTimeoutSeconds", 600) or 1),
-        dedup_ttl_s=_whole(options, "dedupTtlSeconds", _DEFAULTS.dedup_ttl_secs) or 1,
-        max_delay_s=_whole(options, "maxDelaySeconds", _DEFAULTS.max_delay_secs, least=0) or 0,
-        events_max=_whole(options, "eventsMaxLen", _DEFAULTS.events_max_stream_len, least=0) or 0,
-        payload_format=_choice(options, "payloadFormat", ("msgpack", "bytes", "json", "text")),
+        full_timeout_s=float(_parse_int(options, "fullTimeoutSeconds", 600) or 1),
+        dedup_ttl_s=_parse_int(options, "dedupTtlSeconds", _DEFAULTS.dedup_ttl_secs) or 1,
+        max_delay_s=_parse_int(options, "maxDelaySeconds", _DEFAULTS.max_delay_secs, least=0) or 0,
+        events_max=_parse_int(options, "eventsMaxLen", _DEFAULTS.events_max_stream_len, least=0) or 0,
+        payload_format=_parse_choice(options, "payloadFormat", ("msgpack", "bytes", "json", "text")),
     )
 
 
-def _lowered(given: Mapping[str, str], use: Use) -> dict[str, str]:
+def _check_names(given: Mapping[str, str], use: Use) -> dict[str, str]:
     options = {key.lower(): value for key, value in given.items()}
     if not options or any(key.startswith("option.") for key in options):
         raise ConfigError(f"format('chasqui') needs .option('queue', …). {_NO_TABLE}")
     if "path" in options:
-        raise ConfigError(f"a queue has no path, got {options['path']!r}: name it with .option('queue', …)")
+        raise ConfigError(f"a queue has no path, got {options['path']!r}: pass its name as .option('queue', …)")
     taken = {name.lower() for name in _TAKEN[use]}
     for name in sorted(options.keys() - taken):
         spelt = {known.lower(): known for names in _TAKEN.values() for known in names}
@@ -146,27 +146,27 @@ def _lowered(given: Mapping[str, str], use: Use) -> dict[str, str]:
         uses = " and ".join(
             f"spark.{u}" if u.startswith("read") else f"df.{u}" for u in _TAKEN if spelt[name] in _TAKEN[u]
         )
-        raise ConfigError(f"{spelt[name]} is for {uses}; here it would say nothing. Leave it out")
+        raise ConfigError(f"{spelt[name]} is an option of {uses} and has no effect here: leave it out")
     return options
 
 
-def _chunk_size(options: Mapping[str, str], max_stream_len: int, when_full: str) -> int:
+def _parse_chunk_size(options: Mapping[str, str], max_stream_len: int, when_full: str) -> int:
     most = 5000 if when_full == "trim" else min(5000, max_stream_len)
-    size: int = _whole(options, "chunkSize", min(1000, most), most=5000)
+    size: int = _parse_int(options, "chunkSize", min(1000, most), most=5000)
     if size > most:
         raise ConfigError(
-            f"chunkSize={size} never fits into maxStreamLen={max_stream_len}: lower the one or raise the other"
+            f"chunkSize={size} never fits into maxStreamLen={max_stream_len}: lower chunkSize or raise maxStreamLen"
         )
     return size
 
 
-def _queue(options: Mapping[str, str]) -> str:
+def _parse_queue(options: Mapping[str, str]) -> str:
     if "queue" not in options:
         raise ConfigError("format('chasqui') needs .option('queue', …)")
     return check_queue_name(options["queue"], "queue")
 
 
-def _whole(options: Mapping[str, str], name: str, default: int | None, *, least: int = 1, most: int = 2**53) -> Any:
+def _parse_int(options: Mapping[str, str], name: str, default: int | None, *, least: int = 1, most: int = 2**53) -> Any:
     text = options.get(name.lower())
     if text is None:
         return default
@@ -175,7 +175,7 @@ def _whole(options: Mapping[str, str], name: str, default: int | None, *, least:
     return int(text)
 
 
-def _rate(options: Mapping[str, str]) -> float | None:
+def _parse_rate(options: Mapping[str, str]) -> float | None:
     text = options.get("maxrowspersecond")
     if text is None:
         return None
@@ -188,14 +188,14 @@ def _rate(options: Mapping[str, str]) -> float | None:
     return rate
 
 
-def _flag(options: Mapping[str, str], name: str, default: bool) -> bool:
+def _parse_flag(options: Mapping[str, str], name: str, default: bool) -> bool:
     text = options.get(name.lower(), str(default)).strip().lower()
     if text not in ("true", "false"):
         raise ConfigError(f"{name} must be true or false, got {text!r}")
     return text == "true"
 
 
-def _choice(options: Mapping[str, str], name: str, choices: tuple[str, ...]) -> str | None:
+def _parse_choice(options: Mapping[str, str], name: str, choices: tuple[str, ...]) -> str | None:
     text = options.get(name.lower())
     if text is not None and text not in choices:
         raise ConfigError(f"{name} must be one of {', '.join(choices)}, got {text!r}")

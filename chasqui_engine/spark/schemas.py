@@ -1,15 +1,14 @@
-"""The columns of each entity, as Spark and Arrow see them. Written once, as DDL; no Spark is needed to read it."""
+"""The columns of each entity, for Spark and for Arrow. Written once, as DDL; reading it needs no Spark."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 
-from chasqui_engine.errors import ConfigError
+from chasqui_engine.values.errors import ConfigError
 
 _ARROW = {
     "string": pa.string(),
     "binary": pa.binary(),
-    "int": pa.int32(),
     "bigint": pa.int64(),
     "double": pa.float64(),
     "boolean": pa.bool_(),
@@ -40,11 +39,12 @@ COLUMNS: dict[str, dict[str, str]] = {
         "event": "string",
         "job_id": "string",  # empty where an event has no job
         "name": "string",
-        "attempt": "int",  # from 1; 0 for failures before the handler ran
+        "attempt": "bigint",  # from 1; 0 for failures before the handler ran
         "duration_us": "bigint",
         "reason": "string",
         "backoff_ms": "bigint",
         "delay_ms": "bigint",
+        "enqueued_at": "timestamp",  # of `active`: when the entry was added to the stream
     },
     "jobs": {"queue": "string", "entry_id": "string", "ready_at": "timestamp", **_JOB},
     "dead": {
@@ -55,6 +55,10 @@ COLUMNS: dict[str, dict[str, str]] = {
         "reason": "string",
         "detail": "string",
         **_JOB,
+        "redriven_at": "timestamp",
+        "redriven_by": "string",
+        "redriven_queue": "string",
+        "redriven_job_id": "string",
     },
     "delayed": {"queue": "string", "run_at": "timestamp", **_JOB},
     "repeatables": {

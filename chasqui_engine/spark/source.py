@@ -1,4 +1,4 @@
-"""`format("chasqui")`: the door through which Spark comes in."""
+"""`format("chasqui")`: the entry point for Spark."""
 
 from __future__ import annotations
 
@@ -14,33 +14,34 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from chasqui_engine.errors import ConfigError
 from chasqui_engine.spark import schemas
 from chasqui_engine.spark.connections import connection_url
 from chasqui_engine.spark.location import QueueLocation
 from chasqui_engine.spark.options import ReadOptions, Use, read_options, write_options
-from chasqui_engine.spark.read.reader import ChasquiReader
+from chasqui_engine.spark.read.reader import choose_reader
 from chasqui_engine.spark.read.stream_reader import ChasquiStreamReader
+from chasqui_engine.spark.shipped import Shipped
 from chasqui_engine.spark.write.target import Target
 from chasqui_engine.spark.write.writer import ChasquiStreamWriter, ChasquiWriter
+from chasqui_engine.values.errors import ConfigError
 
 
-class ChasquiDataSource(DataSource):
+class ChasquiDataSource(Shipped, DataSource):
     """A queue as a DataFrame, and a DataFrame as jobs."""
 
     @classmethod
     def name(cls) -> str:
-        """What `format` takes."""
+        """The name in `format(…)`."""
         return "chasqui"
 
     def schema(self) -> str:
-        """The columns of the entity that is asked for."""
+        """The columns of the entity."""
         return schemas.ddl(read_options(self.options).entity)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """For `spark.read`."""
         options = read_options(self.options, "read")
-        return ChasquiReader(self._place(options.queue), options, _arrow(options, schema))
+        return choose_reader()(self._locate(options.queue), options, _check_columns(options, schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """For `spark.readStream`."""
@@ -50,7 +51,7 @@ class ChasquiDataSource(DataSource):
                 f"{options.entity} cannot be read as a stream; {', '.join(schemas.STREAMED)} can. "
                 "spark.read gives it as it is now"
             )
-        return ChasquiStreamReader(self._place(options.queue), options, _arrow(options, schema))
+        return ChasquiStreamReader(self._locate(options.queue), options, _check_columns(options, schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """For `df.write`."""
@@ -60,21 +61,21 @@ class ChasquiDataSource(DataSource):
         """For `df.writeStream`."""
         return ChasquiStreamWriter(self._target(schema, overwrite, "writeStream"))
 
-    def _place(self, queue: str) -> QueueLocation:
+    def _locate(self, queue: str) -> QueueLocation:
         return QueueLocation(url=connection_url(self.options), queue=queue)
 
     def _target(self, schema: StructType, overwrite: bool, use: Use) -> Target:
         options = write_options(self.options, use)
         if overwrite:
             raise ConfigError(
-                "a queue cannot be overwritten: jobs in it may be running. Write with .mode('append') "
-                "(or outputMode('append')), and take back what should not run by other means"
+                "a queue cannot be overwritten: its jobs may be running. Write with .mode('append') (or "
+                "outputMode('append')), and cancel or delete jobs that should not run"
             )
-        return Target.checked(self._place(options.queue), options, schema)
+        return Target.from_schema(self._locate(options.queue), options, schema)
 
 
-def _arrow(options: ReadOptions, schema: StructType) -> pa.Schema:
-    """The wanted columns; a schema of the user's own may leave some out, and that saves reading them."""
+def _check_columns(options: ReadOptions, schema: StructType) -> pa.Schema:
+    """The columns to read; a schema that the user gives may leave some out, which saves decoding them."""
     columns: Mapping[str, str] = schemas.COLUMNS[options.entity]
     for field in schema.fields:
         wanted, kind = field.dataType.simpleString(), columns.get(field.name)

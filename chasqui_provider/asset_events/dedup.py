@@ -1,8 +1,8 @@
-"""Jobs as events tell them, and whether Airflow has been told of one before.
+"""Deduplication of asset events: has this job already produced one?
 
-A triggerer that dies after an event was stored, and before its jobs are acked, leaves jobs that come again. So an event
-and a mark for each of its jobs are stored in one transaction (`plugins.marks`), and whoever gets a job that may have
-been told looks for its mark first.
+A triggerer that dies after an event was stored, and before its jobs are acked, leaves jobs that are delivered again. So
+an event and a marker for each of its jobs are stored in one transaction (`asset_events.markers`), and a job that may be
+a repetition is looked up by its marker first.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ from typing import Any
 
 from airflow.sdk.exceptions import AirflowRuntimeError
 
+from chasqui_provider.version_compat import read_asset_state
+
 _log = logging.getLogger(__name__)
 
 MARK_PREFIX = "chasqui:told:"
-"""What the keys of marks begin with, in the state store of the asset."""
+"""What the keys of markers begin with, in the state store of the asset."""
 
 JobRun = tuple[str, int]
 Offer = tuple[int, int]
@@ -25,14 +27,14 @@ _FIRST_OFFER: Offer = (0, 0)
 
 
 def is_ours(extra: Any) -> Mapping[str, Any] | None:
-    """What a trigger of ours told, of the extra of an asset event; None of all other events."""
+    """The payload of an event of this provider's triggers, from the extra of an asset event; None for other events."""
     payload = extra.get("payload") if isinstance(extra, dict) and extra.get("from_trigger") else None
     ours = isinstance(payload, dict) and "queue_name" in payload and ("jobs" in payload or "events" in payload)
     return payload if ours else None
 
 
 def run_of(job: Mapping[str, Any]) -> JobRun:
-    """Which job it is: an id that was free again and taken anew is another one."""
+    """Which job it is: an id that expired and was used again is another job."""
     return job["id"], job["created_at_ms"]
 
 
@@ -47,13 +49,13 @@ def may_be_repeated(job: Mapping[str, Any]) -> bool:
 
 
 def mark_of(job: Mapping[str, Any]) -> str:
-    """The key of a job's mark; ids may be longer than keys, and hold any character."""
+    """The key of a job's marker; ids may be longer than keys, and hold any character."""
     job_id, created_at_ms = run_of(job)
     return f"{MARK_PREFIX}{hashlib.sha256(job_id.encode()).hexdigest()[:32]}:{created_at_ms}"
 
 
 async def drop_repeated(payload: dict[str, Any], store: Any) -> dict[str, Any]:
-    """An event without the jobs that are marked in the asset's state store; Airflow before 3.3 has none."""
+    """An event without the jobs that have a marker in the asset's state store; Airflow before 3.3 has no such store."""
     if store is None or not any(map(may_be_repeated, payload["jobs"])):
         return payload
     jobs = [job for job in payload["jobs"] if not (may_be_repeated(job) and await _is_marked(job, store))]
@@ -62,8 +64,8 @@ async def drop_repeated(payload: dict[str, Any], store: Any) -> dict[str, Any]:
 
 async def _is_marked(job: Mapping[str, Any], store: Any) -> bool:
     try:
-        return await store.aget(mark_of(job)) is not None
+        return await read_asset_state(store, mark_of(job)) is not None
     except (AirflowRuntimeError, ValueError) as err:
-        # Rather told twice than not at all. ValueError: the trigger serves several assets, and none is the one to ask.
-        _log.warning("cannot see whether job %s was told before; it is told again: %s", job["id"], err)
+        # Better twice than not at all. ValueError: the trigger serves several assets, and no single store can be asked.
+        _log.warning("cannot look up whether job %s produced an event; it produces another one: %s", job["id"], err)
         return False

@@ -1,4 +1,4 @@
-"""Jobs on their way to Airflow: taken from a queue, handed on in batches, and ended only when Airflow has said how.
+"""Jobs on their way to Airflow: read from a queue, passed on in batches, and settled only when Airflow has stored them.
 
 A worker of the engine takes the jobs. Its handler hands each one on and then waits for the verdict, so that the
 engine's own machinery keeps the entry alive meanwhile, acks it, has it delivered again, or buries it.
@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 10.0
 _LAST_WORDS_S = 1.0
-"""For verdicts that were given to be written when the stream is closed."""
+"""For verdicts to be written when the stream is closed."""
 _MOST_OFFERS = 100
 """Of a job to Airflow, which may be away for a while."""
 
@@ -66,14 +66,14 @@ class StreamOptions:
 
 
 class _Undecided:
-    """One job that waits for its verdict, and what an event tells of it."""
+    """One job that waits for its verdict, and its fields in an event."""
 
-    __slots__ = ("done", "job", "size", "told", "verdict")
+    __slots__ = ("done", "fields", "job", "size", "verdict")
 
     def __init__(self, job: Job) -> None:
         self.job = job
-        self.told = _told(job)
-        self.size = size_of(self.told)
+        self.fields = _describe(job)
+        self.size = size_of(self.fields)
         self.verdict: asyncio.Future[Handover] = asyncio.get_running_loop().create_future()
         self.done = asyncio.Event()
 
@@ -89,7 +89,7 @@ class Batch:
 
     def payload(self, queue_name: str) -> dict[str, Any]:
         """The event's payload."""
-        return {"queue_name": queue_name, "jobs": [held.told for held in self.held]}
+        return {"queue_name": queue_name, "jobs": [held.fields for held in self.held]}
 
     @property
     def settled(self) -> bool:
@@ -97,18 +97,18 @@ class Batch:
         return all(held.verdict.done() for held in self.held)
 
     def reject(self, job_ids: Iterable[str]) -> None:
-        """These jobs, by their ids as told, are not wanted: once the others have ended, they go to the dead letters."""
+        """Buries these jobs, by their ids in the event, when the others are settled."""
         self._unwanted.update(job_ids)
 
     def settle(self, verdict: Handover) -> None:
         """Tells the worker how these jobs end."""
         for held in self.held:
             if not held.verdict.done():
-                unwanted = verdict is Handover.STORED and held.told["id"] in self._unwanted
+                unwanted = verdict is Handover.STORED and held.fields["id"] in self._unwanted
                 held.verdict.set_result(Handover.REJECTED if unwanted else verdict)
 
 
-def _told(job: Job) -> dict[str, Any]:
+def _describe(job: Job) -> dict[str, Any]:
     return {
         "id": to_airflow(job.id),
         "name": to_airflow(job.name),
@@ -122,8 +122,8 @@ def _told(job: Job) -> dict[str, Any]:
 class JobStream:
     """The jobs of a queue, as batches. Whatever has no verdict when it is closed goes back to the queue.
 
-    Of what had already been passed on, nobody knows whether it is stored: it goes back as a failed run, so that the
-    next event says that these jobs may have been told before.
+    Whether a batch that had been passed on was stored is unknown: its jobs go back as failed runs, so that the next
+    event marks them as possible repetitions.
     """
 
     def __init__(self, settings: Settings, queue_name: str | None, options: StreamOptions) -> None:
@@ -183,9 +183,9 @@ class JobStream:
             try:
                 await self._worker.run()
             except ValueError:
-                raise  # a setting is wrong: waiting does not mend that
+                raise  # a setting is wrong: retrying does not help
             except ChasquiError as err:
-                _log.warning("jobs of %s: %s; trying again in %.1f s", self.queue_name, err, pause_s)
+                _log.warning("reading jobs of queue %s: %s; retrying in %.1f s", self.queue_name, err, pause_s)
             else:
                 return
             await asyncio.sleep(pause_s)

@@ -1,4 +1,4 @@
-"""Marks of told jobs, in the state of the asset, where `chasqui_provider.asset_events.dedup` looks for them."""
+"""Markers of jobs that produced an event, in the state of the asset; `asset_events.dedup` reads them."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _SWEEP_EVERY_S = 60.0
 _SWEPT_AT_ONCE = 1000
 """An event waits for it: there is another sweep a minute later."""
 _FIRST_SWEEP_S = 600.0
-"""Not at the start: after a long outage, jobs that come again must find their marks first."""
+"""Not at the start: after a long outage, redelivered jobs must find their markers first."""
 _next_sweep_s = time.monotonic() + _FIRST_SWEEP_S
 
 
 def write_markers(session: Session, asset_id: int, jobs: Sequence[Mapping[str, Any]]) -> None:
-    """Marks the jobs of an event as told."""
+    """Writes a marker for each job of an event."""
     # By key: no statement can insert the same one twice.
     values = {mark_of(job): json.dumps(job["id"]) for job in jobs}
     watcher = AssetStateStoreWriterKind.WATCHER.value
@@ -42,7 +42,7 @@ def write_markers(session: Session, asset_id: int, jobs: Sequence[Mapping[str, A
 
 
 def insert_unless_there(dialect: str) -> Insert:
-    """A mark that is there already must not fail the transaction of an event."""
+    """A marker that exists already must not fail the transaction of an event."""
     if dialect == "mysql":
         return mysql.insert(State).prefix_with("IGNORE")
     insert = postgresql.insert if dialect == "postgresql" else sqlite.insert
@@ -50,7 +50,7 @@ def insert_unless_there(dialect: str) -> Insert:
 
 
 def sweep(session: Session) -> None:
-    """Removes marks that nobody can ask for any more, some at a time."""
+    """Removes expired markers, some at a time."""
     global _next_sweep_s  # noqa: PLW0603 - one clock a process
     if time.monotonic() < _next_sweep_s:
         return

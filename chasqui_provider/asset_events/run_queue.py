@@ -1,4 +1,4 @@
-"""Gives an event of ours one run of every DAG on its asset, on Airflow 3.3, which may leave an event out.
+"""Ensures one run of every DAG for each of this provider's asset events, on Airflow 3.3, which may leave an event out.
 
 Airflow 3.4 keeps a row in the queue for each event and leaves none out: there, nothing here is needed or done. What is
 done changes rows of Airflow's own tables, so `[chasqui] complete_asset_runs` switches it off.
@@ -39,7 +39,7 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import object_session
 
 from chasqui_provider.asset_events.dedup import is_ours
-from chasqui_provider.version_compat import conf
+from chasqui_provider.version_compat import conf, may_leave_events_out
 
 if TYPE_CHECKING:
     from sqlalchemy import Select
@@ -54,8 +54,8 @@ _LOCK_TIMEOUT = "2s"
 
 
 def are_completed_here() -> bool:
-    """Whether this Airflow may leave events out, and nobody has switched off what is done about it."""
-    return not hasattr(Queued, "asset_event_id") and conf.getboolean("chasqui", "complete_asset_runs", fallback=True)
+    """Whether this Airflow may leave events out, and `[chasqui] complete_asset_runs` is on."""
+    return may_leave_events_out() and conf.getboolean("chasqui", "complete_asset_runs", fallback=True)
 
 
 def put_in_line(session: Session, event: AssetEvent) -> None:
@@ -65,13 +65,13 @@ def put_in_line(session: Session, event: AssetEvent) -> None:
             _put_in_line(session, event)
     except OperationalError as err:
         _log.warning(
-            "Airflow's rows for the runs of asset %d stay locked, its event is left as it is: %s", event.asset_id, err
+            "Airflow's rows for the runs of asset %d stay locked; its event is left to Airflow: %s", event.asset_id, err
         )
 
 
 @contextmanager
 def _impatient(session: Session) -> Iterator[None]:
-    """Waits for rows a short time only, where the database can be told so."""
+    """Waits for rows a short time only, where the database has such a setting."""
     if session.get_bind().dialect.name != "postgresql":
         yield
         return
@@ -114,7 +114,7 @@ def _after_the_last_runs(session: Session, dags: Select[Any]) -> datetime | None
         return now
     behind = ahead - now + _A_MOMENT
     if behind > _CLOCKS_DIFFER_BY:
-        _log.warning("this clock is %s behind that of another triggerer: Airflow alone decides on this event", behind)
+        _log.warning("this clock is %s behind that of another triggerer; the event is left to Airflow", behind)
         return None
     # Airflow queues the DAG by this clock, and a moment that has not come yet would be too late for that run.
     time.sleep(behind.total_seconds())
@@ -137,7 +137,7 @@ def queue_what_was_left_out(run: DagRun) -> None:
 
 
 def _left_out(session: Session, dag_id: str) -> set[int]:
-    """The assets that have told of something after the last run of a DAG."""
+    """The assets that have events after the last run of a DAG."""
     last_run = select(func.max(DagRun.run_after)).where(
         DagRun.dag_id == dag_id, DagRun.run_type == DagRunType.ASSET_TRIGGERED
     )

@@ -24,7 +24,7 @@ def flag(extras: Mapping[str, Any], name: str) -> bool:
 
 
 def is_given(extras: Mapping[str, Any], name: str) -> bool:
-    """Whether somebody said it: a form sends false for a switch that nobody touched."""
+    """Whether it was set: a form sends false for an untouched switch."""
     return name in extras and extras[name] is not False
 
 
@@ -37,10 +37,10 @@ def whole_number(name: str, value: Any) -> int:
 
 
 def tls_query(extras: Mapping[str, Any], *, encrypted: bool, how: str) -> dict[str, str]:
-    """What the client is told of certificates; `how` tells people how to turn TLS on where they have not."""
+    """The client's options for certificates; `how` says in errors how TLS is turned on."""
     if not encrypted:
         if stray := [word for word in TLS_WORDS if is_given(extras, word)]:
-            raise ConfigError(f"{stray[0]} is of no use without TLS: {how}, or leave {stray[0]} out")
+            raise ConfigError(f"{stray[0]} has no effect without TLS: {how}, or leave {stray[0]} out")
         return {}
     query = {word: str(extras[word]) for word in TLS_WORDS if word in extras}
     if query.get("ssl_cert_reqs", "none") not in _CERT_REQS:

@@ -6,11 +6,15 @@ import contextlib
 import sys
 
 from chasqui_engine import ConfigError
+from chasqui_provider.connection.environment import find_in_environment, variable_of
 from chasqui_provider.connection.settings import settings_of
 
 
 def connection_url(conn_id: str) -> str:
-    """The URL of a connection, from wherever Airflow keeps it: secrets backends, environment, database."""
+    """The URL of a connection, from the environment, or from wherever else Airflow keeps it."""
+    found = find_in_environment(conn_id)
+    if found is not None:
+        return settings_of(found).url
     # What some versions of Airflow say on the way must not get into what a command prints for others to read.
     with contextlib.redirect_stdout(sys.stderr):
         return _ask_airflow(conn_id)
@@ -23,8 +27,9 @@ def _ask_airflow(conn_id: str) -> str:
         from chasqui_provider.version_compat import AirflowNotFoundException
     except ImportError as err:
         raise ConfigError(
-            f"connection {conn_id!r} is kept by Airflow, which is not installed here: pip install 'chasqui[airflow]', "
-            f"or set AIRFLOW_CONN_{conn_id.upper()}"
+            f"connection {conn_id!r} is not in the environment, and Airflow is not installed: "
+            f"pip install 'chasqui[airflow]', "
+            f"or set {variable_of(conn_id)}"
         ) from err
     try:
         found = Connection.get_connection_from_secrets(conn_id)

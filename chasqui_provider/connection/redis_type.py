@@ -1,17 +1,17 @@
 """A connection of type `redis`, which Airflow's own Redis provider reads, in the words of a `chasqui` one.
 
-That provider ignores what it does not know, and its form sends `false` for a host name check that nobody has turned
-off. Here unknown extras are refused by name, and certificates are checked unless somebody says otherwise.
+That provider ignores what it does not know, and its form sends `false` for a host name check that was never turned
+off. Here unknown extras are refused by name, and certificates are checked unless the connection says otherwise.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from chasqui_engine import ConfigError
 from chasqui_provider.connection.extras import TLS_WORDS, flag, is_given, whole_number
+from chasqui_provider.connection.fields import ConnectionFields
 
 REDIS_CONN_TYPE = "redis"
 
@@ -19,21 +19,7 @@ _KNOWN = frozenset({"db", "ssl", "cluster", "startup_nodes", *TLS_WORDS})
 _FORM_DEFAULTS = {"ssl_cert_reqs": "required", "ssl_check_hostname": False}
 
 
-@dataclass(slots=True)
-class Translation:
-    """A `chasqui` connection to the same server."""
-
-    conn_id: Any
-    conn_type: Any
-    host: Any
-    port: Any
-    login: Any
-    password: Any
-    schema: Any
-    extra_dejson: dict[str, Any]
-
-
-def translate(connection: Any) -> Translation:
+def translate(connection: Any) -> ConnectionFields:
     """The same server; `ConfigError` names what a `redis` connection cannot say here."""
     given = connection.extra_dejson
     if not isinstance(given, Mapping):
@@ -48,7 +34,7 @@ def translate(connection: Any) -> Translation:
     if "startup_nodes" in extras and not cluster:
         raise ConfigError("startup_nodes needs cluster")
     nodes = [connection.host, *str(extras.get("startup_nodes", "")).split(",")]
-    return Translation(
+    return ConnectionFields(
         conn_id=connection.conn_id,
         conn_type="chasqui",
         host=",".join(node.strip() for node in nodes if node and node.strip()) or None,
@@ -75,5 +61,5 @@ def _tls(extras: Mapping[str, Any]) -> dict[str, Any]:
         return {"tls": True, **words}
     stray = [word for word, value in words.items() if value != _FORM_DEFAULTS.get(word)]
     if stray:
-        raise ConfigError(f"{stray[0]} is of no use without TLS: set ssl, or leave {stray[0]} out")
+        raise ConfigError(f"{stray[0]} has no effect without TLS: set ssl, or leave {stray[0]} out")
     return {}

@@ -1,7 +1,7 @@
 """What an Airflow connection says: where the server is, and how its queues are set up.
 
-Only the extras named here are read; any other is refused by name, so that a misspelt one is noticed and nobody can
-reach an option of the client that nobody thought of.
+Only the extras named here are read; any other is refused by name, so that a misspelt one is noticed, and no other
+option of the client can be reached.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ALLOWED_EXTRAS = frozenset(
 )
 
 _DEFAULT_PORTS = {"sentinel": 26379, "cluster": 6379, "": 6379}
-# Read from the text as it is: what is wrong with a URL must not keep its password from being found.
+# Matched on the raw text: the password must be found in a malformed URL too.
 _LOGIN = re.compile(r"(?P<scheme>[^:/]*://)(?:(?P<user>[^:@/?]*)(?::(?P<password>[^?]*))?@)?(?P<rest>.*)", re.DOTALL)
 _PASSWORD_IN_QUERY = re.compile(r"[?&]\w*password=([^&]*)")
 

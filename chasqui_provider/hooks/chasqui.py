@@ -7,17 +7,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from airflow import __version__ as airflow_version
 from airflow.sdk import BaseHook
 from airflow.sdk.log import mask_secret
 
 from chasqui_engine import ChasquiError, Queue, RedisError, SyncQueue, name_program
 from chasqui_provider.connection.form import behaviour_for_hook, widgets_for_hook
 from chasqui_provider.connection.settings import CONN_TYPE, DEFAULT_CONN_ID, Settings, settings_of
-from chasqui_provider.hooks.reporting import ReportingQueue, is_lineage_read
+from chasqui_provider.hooks.reporting import ReportingQueue
+from chasqui_provider.version_compat import AIRFLOW_VERSION, is_hook_lineage_read
 
 # Whatever imports this module is a part of Airflow.
-name_program("airflow", airflow_version)
+name_program("airflow", str(AIRFLOW_VERSION))
 
 _PROBE_TIMEOUT_S = 10.0
 _PROBE_QUEUE = "default"
@@ -30,8 +30,8 @@ class ChasquiHook(BaseHook):
     `url`, `sentinel` (the service's name), `cluster`, `embedded` (a folder). See
     `chasqui_provider.connection.settings`.
 
-    :param report_lineage: tell Airflow's collector of hook lineage which queues are written to and read from, where a
-        plugin such as OpenLineage's reads it.
+    :param report_lineage: report the queues that are written to and read from to Airflow's collector of hook lineage,
+        where a plugin such as OpenLineage's reads it.
     """
 
     conn_name_attr = "chasqui_conn_id"
@@ -62,7 +62,8 @@ class ChasquiHook(BaseHook):
         """A queue to use from blocking code; close it, or use it in a `with`."""
         settings = self.settings()
         name, options = settings.name_of(queue_name), _options(settings)
-        if self.report_lineage and is_lineage_read():
+        # Airflow's collector takes seconds to make: it is made only for a reader.
+        if self.report_lineage and is_hook_lineage_read():
             return ReportingQueue(name, hook=self, **options)
         return SyncQueue(name, **options)
 
@@ -111,7 +112,7 @@ def _options(settings: Settings) -> dict[str, Any]:
 
 
 def _masked(settings: Settings) -> Settings:
-    """Airflow hides a connection's password in logs by itself, but knows nothing of one in a URL."""
+    """Airflow masks a connection's password in logs, but not one in a URL."""
     for secret in settings.secrets:
         mask_secret(secret)
     return settings
@@ -124,6 +125,6 @@ async def _probe(settings: Settings) -> str:
             health, waiting = await queue.health(), (await queue.counts()).waiting
     if waiting and not health.workers:
         server = f"{health.server.capitalize()} {health.version}"
-        gone = f"; {health.gone} went without a word" if health.gone else ""
+        gone = f"; {health.gone} died" if health.gone else ""
         return f"{server}; queue {name!r}: {waiting} jobs wait, and group {health.group!r} has no worker{gone}"
     return str(health)

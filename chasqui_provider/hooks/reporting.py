@@ -1,4 +1,4 @@
-"""A queue that tells Airflow what a task's own code does with it: the lineage of hooks."""
+"""A queue that reports to Airflow what a task's own code does with it: the lineage of hooks."""
 
 from __future__ import annotations
 
@@ -9,19 +9,6 @@ from airflow.providers.common.compat.lineage.hook import get_hook_lineage_collec
 
 from chasqui_engine import Job, JobId, SyncQueue
 from chasqui_provider.connection.location import location_of
-
-
-def is_lineage_read() -> bool:
-    """Whether a plugin reads the lineage of hooks.
-
-    Airflow's collector takes seconds to make, even where it collects nothing: it is made only for a reader. Airflow
-    3.1 does not say whether there is one.
-    """
-    try:
-        from airflow.sdk.plugins_manager import get_hook_lineage_readers_plugins
-    except ImportError:
-        return False
-    return bool(get_hook_lineage_readers_plugins())
 
 
 class ReportingQueue(SyncQueue):

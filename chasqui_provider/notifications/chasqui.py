@@ -11,7 +11,7 @@ from chasqui_engine import RedisError
 from chasqui_provider.connection.settings import DEFAULT_CONN_ID
 from chasqui_provider.conversion import from_json, to_json
 from chasqui_provider.hooks.chasqui import ChasquiHook
-from chasqui_provider.template_callables import unrendered, value_of
+from chasqui_provider.operators.callables import unrendered, value_of
 
 _ABOUT = ("dag_id", "run_id", "task_id", "map_index", "try_number", "state")
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from chasqui_engine import AddOptions, ConfigError, EncodeError, Job, JobRetryOverride, RedisError, SyncQueue
 from chasqui_provider.conversion import as_backoff, as_int, as_items, as_text, from_json, is_left_out
-from chasqui_provider.job_ids import task_job_id
-from chasqui_provider.lineage import AddsToQueue
+from chasqui_provider.operators.callables import unrendered, value_of
 from chasqui_provider.operators.enqueue import ADDED, ChasquiOperator, add_options
-from chasqui_provider.template_callables import unrendered, value_of
+from chasqui_provider.operators.job_ids import task_job_id
+from chasqui_provider.operators.lineage import AddsToQueue
 
 _JOB_FIELDS = frozenset({"payload", "name", "job_id", "delay", "run_at", "attempts", "backoff"})
 
@@ -77,7 +77,7 @@ class ChasquiBulkEnqueueOperator(AddsToQueue, ChasquiOperator):
                 first, last = first or added[0].id, added[-1].id
                 if self.return_ids:
                     ids += [job.id for job in added]
-        self.log.info("%d jobs are on %s, %d of them added now", count, queue.name, queue.added)
+        self.log.info("added %d of %d jobs to queue %s; the others were there", queue.added, count, queue.name)
         summary = {
             "queue_name": queue.name,
             "count": count,

@@ -13,10 +13,10 @@ from chasqui_engine import ConfigError, ProducerConfig
 from chasqui_provider.connection.settings import DEFAULT_CONN_ID, Settings
 from chasqui_provider.conversion import as_backoff, as_duration, as_int, as_text, as_time, from_json
 from chasqui_provider.hooks.chasqui import ChasquiHook
-from chasqui_provider.job_ids import task_job_id
-from chasqui_provider.lineage import AddsToQueue
-from chasqui_provider.links import ChasquiQueueLink
-from chasqui_provider.template_callables import unrendered, value_of
+from chasqui_provider.operators.callables import unrendered, value_of
+from chasqui_provider.operators.job_ids import task_job_id
+from chasqui_provider.operators.lineage import AddsToQueue
+from chasqui_provider.operators.links import ChasquiQueueLink
 from chasqui_provider.triggers.result import ChasquiJobResultTrigger
 from chasqui_provider.version_compat import TaskDeferralTimeout, conf
 from chasqui_provider.waiting.deferral import checked_defer_after, resumable_at_s, wait_before_deferring
@@ -69,7 +69,7 @@ class ChasquiOperator(BaseOperator):
 
     @property
     def hook(self) -> ChasquiHook:
-        """The hook of the task's connection; an operator tells of its lineage itself."""
+        """The hook of the task's connection; an operator reports its lineage itself."""
         return ChasquiHook(self.chasqui_conn_id, report_lineage=False)
 
 
@@ -92,7 +92,7 @@ class ChasquiEnqueueOperator(AddsToQueue, ChasquiOperator):
         as jobs of this name took of late, if that is no longer than deferring takes, and not at all otherwise.
     :param result_timeout: how long to wait at most: a `timedelta` or seconds.
     :param on_dead: "fail" the task when the job is dead, or "return" what is known about its death.
-    :param cancel_on_kill: take the job back if it is still delayed when somebody kills the waiting task.
+    :param cancel_on_kill: cancel the job if it is still delayed when the waiting task is killed.
     """
 
     template_fields: Sequence[str] = (
@@ -156,13 +156,13 @@ class ChasquiEnqueueOperator(AddsToQueue, ChasquiOperator):
         return self._result({"endings": wait(settings, job_id, since_ms)})
 
     def execute_complete(self, context: Any, event: Any) -> Any:
-        """Goes on after the wait."""
+        """Resumes after the wait."""
         del context
         self.note_jobs(ending["job_id"] for ending in event.get("endings", ()))
         return self._result(event)
 
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Any) -> Any:
-        """Goes on after the wait, or says what was waited for in vain."""
+        """Resumes after the wait; a timeout names the job that did not end."""
         try:
             return super().resume_execution(next_method, next_kwargs, context)
         except TaskDeferralTimeout as err:
@@ -174,7 +174,7 @@ class ChasquiEnqueueOperator(AddsToQueue, ChasquiOperator):
         return timeout_text(settings, self.queue_name, [job_id] if job_id else [], limit)
 
     def on_kill(self) -> None:
-        """Takes a delayed job back, if asked to."""
+        """Cancels a delayed job, if `cancel_on_kill` is set."""
         if self.cancel_on_kill and self._waiting_for is not None:
             with self.hook.open_queue(self.queue_name) as queue:
                 queue.cancel_delayed(self._waiting_for)
@@ -194,13 +194,13 @@ class ChasquiEnqueueOperator(AddsToQueue, ChasquiOperator):
             job = queue.add(job_name, self.job_payload(context), job_id=job_id, **options)
         self.note_jobs([job.id])
         if queue.added:
-            self.log.info("job %s is on %s", job.id, queue.name)
+            self.log.info("added job %s to queue %s", job.id, queue.name)
         else:
-            self._say_not_added(context, job.id, queue.name)
+            self._report_taken_id(context, job.id, queue.name)
         return job.id
 
-    def _say_not_added(self, context: Any, job_id: str, queue_name: str) -> None:
-        self.log.warning("the id of job %s is taken on %s: nothing is added", job_id, queue_name)
+    def _report_taken_id(self, context: Any, job_id: str, queue_name: str) -> None:
+        self.log.warning("job id %s is already taken on queue %s; nothing was added", job_id, queue_name)
         if self.do_xcom_push:
             context["ti"].xcom_push(key=ADDED, value=False)
 

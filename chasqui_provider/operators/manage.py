@@ -9,8 +9,8 @@ from airflow.sdk import Variable
 
 from chasqui_engine import MissedFiresPolicy, RepeatPattern
 from chasqui_provider.conversion import as_ids, as_int, as_text, as_time, from_json
+from chasqui_provider.operators.callables import unrendered, value_of
 from chasqui_provider.operators.enqueue import ChasquiOperator
-from chasqui_provider.template_callables import unrendered, value_of
 from chasqui_provider.timetables.snapshot import snapshot_of, snapshot_variable
 
 _MANY = 10_000
@@ -25,7 +25,7 @@ class ChasquiUpsertRepeatableOperator(ChasquiOperator):
     :param limit: how many jobs it makes in all.
     :param start_after: it fires after this time.
     :param end_before: it does not fire after this time.
-    :param missed_fires: what becomes of fires that nobody was there for: a `MissedFiresPolicy` or its fields.
+    :param missed_fires: what becomes of missed fires: a `MissedFiresPolicy` or its fields.
     """
 
     template_fields: Sequence[str] = (

@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from functools import cache
-from importlib.util import find_spec
 from typing import Any
 
 from airflow.plugins_manager import AirflowPlugin
 
-from chasqui_provider.links import airflow_path
+from chasqui_provider.operators.links import airflow_path
 from chasqui_provider.plugins import listener
 from chasqui_provider.timetables.repeatable import RepeatableTimetable
+from chasqui_provider.version_compat import has_asset_state
 
 _log = logging.getLogger(__name__)
 
@@ -23,8 +23,8 @@ _ICON = (
 )
 
 
-class _WhenAsked:
-    """A list that is made when it is asked for: whoever does not ask does not pay for the imports."""
+class _LazyList:
+    """A list that is made at its first use, so that its imports cost nothing before."""
 
     def __init__(self, make: Callable[[], list[Any]]) -> None:
         self._make = make
@@ -38,7 +38,7 @@ def _apps() -> list[Any]:
     try:
         from chasqui_provider.plugins.dashboard import PREFIX, dashboard_app
     except ImportError as err:
-        _log.warning("Chasqui's dashboard is left out: %s (pip install 'chasqui[dashboard]')", err)
+        _log.warning("Chasqui's dashboard is not available: %s (pip install 'chasqui[dashboard]')", err)
         return []
     return [{"app": dashboard_app(), "url_prefix": PREFIX, "name": "Chasqui"}]
 
@@ -55,8 +55,7 @@ def _views() -> list[Any]:
 
 
 def _listeners() -> list[Any]:
-    # Before Airflow 3.3, assets have no state in which a job could be marked.
-    return [listener] if find_spec("airflow.models.asset_state_store") else []
+    return [listener] if has_asset_state() else []
 
 
 class ChasquiPlugin(AirflowPlugin):
@@ -64,6 +63,6 @@ class ChasquiPlugin(AirflowPlugin):
 
     name = "chasqui"
     timetables = [RepeatableTimetable]  # noqa: RUF012 - the base class declares it so
-    fastapi_apps = _WhenAsked(_apps)
-    external_views = _WhenAsked(_views)
-    listeners = _WhenAsked(_listeners)
+    fastapi_apps = _LazyList(_apps)
+    external_views = _LazyList(_views)
+    listeners = _LazyList(_listeners)

@@ -71,14 +71,14 @@ def _is_ours(connection: Any) -> bool:
 def _find(conn_id: str) -> Any:
     with contextlib.suppress(AirflowNotFoundException):
         found = Connection.get_connection_from_secrets(conn_id)
-        # Of those of Airflow's own Redis provider only what somebody asked for: most of them hold other things.
+        # Connections of type redis only if they are named: most of them hold other things.
         is_wanted = _is_ours(found) or (found.conn_type == REDIS_CONN_TYPE and conn_id in _named())
         return found if is_wanted else None
     return None
 
 
 class AirflowGuard:
-    """Whoever may read a connection may look into its queues; whoever may edit it may change them."""
+    """Users who may read a connection may read its queues; users who may edit it may change them."""
 
     def __init__(self, connections: AirflowConnections) -> None:
         self._connections = connections

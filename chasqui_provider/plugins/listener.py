@@ -1,4 +1,4 @@
-"""Completes what Airflow stores when a trigger of ours tells of jobs or events (Airflow 3.3 and later).
+"""Completes what Airflow stores with an asset event of this provider's triggers (Airflow 3.3 and later).
 
 Airflow calls `on_asset_event_emitted` in the process that stores an asset event, between the event and its commit: what
 is written here is there with the event, or neither is, wherever a triggerer is killed. It calls `on_dag_run_running` in
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @hookimpl
 def on_asset_event_emitted(asset_event: Any) -> None:
-    """Called for every asset event; only those of our triggers concern us."""
+    """Called for every asset event; only those of this provider's triggers are completed."""
     payload = is_ours(asset_event.extra)
     if payload is None or (found := _stored(asset_event)) is None:
         return
@@ -29,13 +29,13 @@ def on_asset_event_emitted(asset_event: Any) -> None:
     from chasqui_provider.asset_events import markers, run_queue
 
     session, event = found
-    # What goes wrong here must not cost the event, as it would on servers that end a transaction with its first error.
+    # An error here must not lose the event, as it would on servers that abort a transaction at its first error.
     with session.begin_nested():
         if jobs := payload.get("jobs"):
             markers.write_markers(session, event.asset_id, jobs)
             markers.sweep(session)
     if run_queue.are_completed_here():
-        run_queue.put_in_line(session, event)  # last: from here on, others wait for the commit
+        run_queue.put_in_line(session, event)  # last: it takes locks until the commit
 
 
 @hookimpl
@@ -50,8 +50,8 @@ def on_dag_run_running(dag_run: DagRun) -> None:
 def _stored(asset_event: Any) -> tuple[Session, AssetEvent] | None:
     """The session that has this event and has not committed it yet, and the event as it has it.
 
-    Airflow hands listeners no session, but a thread has one at a time. Should it store events by other means one day,
-    nothing is found and nothing marked.
+    Airflow hands listeners no session, but a thread has one at a time. If it stores events by other means,
+    no session is found and no marker written.
     """
     from airflow import settings
     from airflow.models.asset import AssetEvent

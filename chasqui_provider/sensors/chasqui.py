@@ -12,8 +12,8 @@ from airflow.triggers.base import StartTriggerArgs
 from chasqui_engine import ChasquiError
 from chasqui_provider.connection.settings import DEFAULT_CONN_ID
 from chasqui_provider.hooks.chasqui import ChasquiHook
-from chasqui_provider.lineage import MOST_JOB_IDS, ReadsFromQueue
-from chasqui_provider.links import ChasquiQueueLink
+from chasqui_provider.operators.lineage import MOST_JOB_IDS, ReadsFromQueue
+from chasqui_provider.operators.links import ChasquiQueueLink
 from chasqui_provider.triggers.result import ChasquiJobResultTrigger, ids_to_wait_for
 from chasqui_provider.version_compat import AirflowSensorTimeout, conf
 from chasqui_provider.waiting.deferral import checked_defer_after, lag_s, resumable_at_s, wait_before_deferring
@@ -85,7 +85,7 @@ class ChasquiJobResultSensor(ReadsFromQueue, BaseSensorOperator):
         if not job_ids:
             return []
         if not self.deferrable:
-            self._poke_no_sooner_than_airflow_hears()
+            self._raise_poke_interval()
             return super().execute(context)
         settings = ChasquiHook(self.chasqui_conn_id).settings()
         endings = wait_before_deferring(self, settings, job_ids)
@@ -101,17 +101,19 @@ class ChasquiJobResultSensor(ReadsFromQueue, BaseSensorOperator):
         )
         return self.defer(trigger=trigger, method_name="execute_complete", timeout=timeout)
 
-    def _poke_no_sooner_than_airflow_hears(self) -> None:
-        """Between two pokes without a slot, a task is queued again as after a deferral, and fails as easily."""
+    def _raise_poke_interval(self) -> None:
+        """Between two pokes in mode "reschedule", a task is queued again as after a deferral, and can fail like one."""
         shortest_s = lag_s(self)
         if self.mode == "reschedule" and self.poke_interval < shortest_s:
             self.log.info(
-                "poke_interval is %g s and not %g: Airflow would fail the task", shortest_s, self.poke_interval
+                "poke_interval raised from %g s to %g s: with less, Airflow fails the task",
+                self.poke_interval,
+                shortest_s,
             )
             self.poke_interval = shortest_s
 
     def poke(self, context: Any) -> PokeReturnValue:
-        """Looks whether all have ended."""
+        """Whether all jobs have ended."""
         del context
         try:
             settings, job_ids = ChasquiHook(self.chasqui_conn_id).settings(), ids_to_wait_for(self.job_ids)
@@ -123,7 +125,7 @@ class ChasquiJobResultSensor(ReadsFromQueue, BaseSensorOperator):
         return PokeReturnValue(is_done=True, xcom_value=self._results({"endings": endings}))
 
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Any) -> Any:
-        """Goes on after the wait, or says what was waited for in vain."""
+        """Resumes after the wait; a timeout names the jobs that did not end."""
         try:
             return super().resume_execution(next_method, next_kwargs, context)
         except AirflowSensorTimeout as err:
@@ -132,7 +134,7 @@ class ChasquiJobResultSensor(ReadsFromQueue, BaseSensorOperator):
             raise AirflowSensorTimeout(timeout_text(settings, self.queue_name, job_ids, limit)) from err
 
     def execute_complete(self, context: Any, event: Any) -> Any:
-        """Goes on after the wait."""
+        """Resumes after the wait."""
         del context
         return self._results(event)
 

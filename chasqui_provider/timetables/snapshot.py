@@ -50,7 +50,7 @@ def dags_from_queue(
     """
     snapshot = Variable.get(snapshot_variable(queue_name, chasqui_conn_id), default=None, deserialize_json=True)
     if snapshot is None:
-        _log.info("no snapshot of %s yet: run ChasquiSnapshotRepeatablesOperator", queue_name)
+        _log.info("no snapshot of queue %s yet; run ChasquiSnapshotRepeatablesOperator", queue_name)
     dags: dict[str, DAG] = {}
     for fields in snapshot or ():
         spec, since_ms = _spec(fields)
@@ -81,7 +81,7 @@ def _spec(fields: dict[str, Any]) -> tuple[RepeatableSpec, int | None]:
 
 
 def _id_part(text: str) -> str:
-    """What an id may hold of a text; where that is not all of it, a few letters tell it from others of the kind."""
+    """The characters of a text that an id may hold; where some are lost, a few letters of a hash keep it unique."""
     kept = re.sub(r"[^\w.-]+", "_", text).strip("_")
     if kept == text:
         return kept

@@ -19,6 +19,7 @@ from chasqui_provider.conversion import to_json
 from chasqui_provider.hooks.chasqui import ChasquiHook
 from chasqui_provider.triggers.filters import as_event_names, as_names
 from chasqui_provider.triggers.payloads import QuietEvent, chunks
+from chasqui_provider.version_compat import read_asset_state, write_asset_state
 
 _log = logging.getLogger(__name__)
 
@@ -31,14 +32,14 @@ _POSITION = "chasqui_last_event_id"
 class ChasquiEventTrigger(BaseEventTrigger):
     """Wakes DAGs with what happens on a queue: `{"queue_name": …, "events": [{"event": "dlq", "job_id": …}, …]}`.
 
-    Resumes where it stopped, through the asset's state store; after a crash the last few seconds may be told twice.
+    Resumes where it stopped, through the asset's state store; after a crash the last few seconds may be repeated.
     Where Airflow has no such store, or several assets watch through one trigger, it begins with what is new.
 
     :param events: names of events that count ("completed", "failed", "dlq" …); empty for all.
     :param job_names: names of jobs that count; empty for all.
     :param job_id_prefix: what a job's id must begin with.
-    :param batch_size: events told together at most; Airflow makes one run of several that come within a blink.
-    :param linger: seconds to wait for more before telling an incomplete batch.
+    :param batch_size: events in one asset event at most; Airflow makes one run of several that come within a blink.
+    :param linger: seconds to wait for more before an incomplete batch is passed on.
     :param from_start: at the very first start, begin with the oldest event that is kept, instead of what is new.
     """
 
@@ -93,8 +94,8 @@ class ChasquiEventTrigger(BaseEventTrigger):
         try:
             while True:
                 batch = await self._next_batch(arrived, tasks[0])
-                for told in chunks(_told(event) for event in batch if self._wants(event)):
-                    yield QuietEvent({"queue_name": name, "events": told})
+                for chunk in chunks(_describe(event) for event in batch if self._wants(event)):
+                    yield QuietEvent({"queue_name": name, "events": chunk})
                 place.passed(batch[-1].entry_id)
         finally:
             for task in tasks:
@@ -124,11 +125,11 @@ class ChasquiEventTrigger(BaseEventTrigger):
         )
 
 
-def _told(event: QueueEvent) -> dict[str, Any]:
+def _describe(event: QueueEvent) -> dict[str, Any]:
     named = {"event": event.name, "job_id": event.job_id, "job_name": event.job_name, "entry_id": event.entry_id}
     # A field of any name may be there; it does not stand for what an event is.
-    told: dict[str, Any] = to_json({**named, **event.fields, **named})
-    return told
+    fields: dict[str, Any] = to_json({**named, **event.fields, **named})
+    return fields
 
 
 async def _pump(events: QueueEvents, arrived: asyncio.Queue[QueueEvent]) -> None:
@@ -148,7 +149,7 @@ class _Place:
         if self._store is None:
             return None
         try:
-            kept = await self._store.aget(_POSITION)
+            kept = await read_asset_state(self._store, _POSITION)
         except ValueError:  # the trigger serves several assets, and none of them is the one to ask
             self._store = None
             return None
@@ -157,10 +158,10 @@ class _Place:
     async def save(self, entry_id: str) -> None:
         """Keeps a place."""
         if self._store is not None:
-            await self._store.aset(_POSITION, entry_id)
+            await write_asset_state(self._store, _POSITION, entry_id)
 
     def passed(self, entry_id: str) -> None:
-        """The trigger is past an entry; it is kept once what was told of it is surely stored."""
+        """The trigger is past an entry; its id is stored once the asset event of it is surely stored."""
         self._passed.append((asyncio.get_running_loop().time() + _STORED_AFTER_S, entry_id))
 
     async def keep(self) -> None:
@@ -175,5 +176,5 @@ class _Place:
             try:
                 await self.save(ripe)
             except AirflowRuntimeError as err:
-                _log.warning("the place %s in the events is not kept yet: %s", ripe, err)
+                _log.warning("cursor %s in the events is not stored yet: %s", ripe, err)
                 self._passed.appendleft((asyncio.get_running_loop().time(), ripe))

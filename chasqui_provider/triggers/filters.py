@@ -1,10 +1,10 @@
-"""What triggers are told to choose by."""
+"""What triggers select jobs and events by."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from chasqui_engine import EVENT_NAMES
+from chasqui_engine.events import EVENT_NAMES
 
 
 def as_names(given: str | Sequence[str]) -> tuple[str, ...]:
@@ -16,5 +16,5 @@ def as_event_names(given: str | Sequence[str]) -> tuple[str, ...]:
     """One event, or several, that there are."""
     names = as_names(given)
     if unknown := [name for name in names if name not in EVENT_NAMES]:
-        raise ValueError(f"events: there is no {', '.join(map(repr, unknown))}; there are {', '.join(EVENT_NAMES)}")
+        raise ValueError(f"unknown events: {', '.join(map(repr, unknown))}; known are {', '.join(EVENT_NAMES)}")
     return names

@@ -101,7 +101,7 @@ class ChasquiMessageTrigger(BaseEventTrigger):
         return JobStreamProducer(trigger.open)
 
     async def filter_shared_stream(self, shared_stream: AsyncIterator[Any]) -> AsyncIterator[TriggerEvent]:
-        """Each batch as an event, without what an earlier event has told."""
+        """Each batch as an event, without the jobs of earlier events."""
         async for batch, queue_name in shared_stream:
             payload = self._wanted(batch, await drop_repeated(batch.payload(queue_name), self.asset_state_store))
             if payload["jobs"]:
@@ -122,7 +122,7 @@ class ChasquiMessageTrigger(BaseEventTrigger):
     # --- Airflow before 3.3 ---
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Each batch as an event; acked a while after it left, because nobody says when it is stored."""
+        """Each batch as an event; acked a while after it left, because Airflow does not say when it is stored."""
         stream = await self.open()
         leaving: deque[tuple[float, Batch]] = deque()
         settling = asyncio.create_task(_settle_old(leaving))

@@ -14,7 +14,7 @@ from typing import Any
 from airflow.triggers.base import TriggerEvent
 
 from chasqui_engine import EncodeError
-from chasqui_provider.conversion import to_airflow
+from chasqui_provider.conversion import to_airflow, to_json
 from chasqui_provider.waiting.outcome import COMPLETED, Outcome, completed
 
 MOST_BYTES = 256 * 1024
@@ -23,6 +23,8 @@ MOST_BYTES = 256 * 1024
 _SMALL = 4096
 """Characters and values of the results that an event may bring, all together."""
 _RESULT = "result_json"
+_ID = "job_id_json"
+"""The id as it is, where Airflow's database would not take it."""
 _NAMED = 3
 _ID_CHARS = 100
 
@@ -37,8 +39,8 @@ class QuietEvent(TriggerEvent):
         queue_name = self.payload.get("queue_name")
         where = f" of {queue_name}" if queue_name else ""
         lists = {name: items for name, items in self.payload.items() if isinstance(items, list)}
-        told = [f"{len(items)} {name}{where}: {_ids(items)}" for name, items in lists.items()]
-        return f"<{'; '.join(told) or str(self.payload)[:_ID_CHARS]}>"
+        lists_text = [f"{len(items)} {name}{where}: {_ids(items)}" for name, items in lists.items()]
+        return f"<{'; '.join(lists_text) or str(self.payload)[:_ID_CHARS]}>"
 
 
 def _ids(items: Sequence[Mapping[str, Any]]) -> str:
@@ -48,21 +50,27 @@ def _ids(items: Sequence[Mapping[str, Any]]) -> str:
 
 def result_event(endings: Iterable[Outcome]) -> dict[str, Any]:
     """The event of a wait that is over. Results are JSON text, of which Airflow and its database look at nothing."""
-    told, room = [], _SMALL
+    endings_json, room = [], _SMALL
     for ending in endings:
-        plain = {name: value for name, value in ending.items() if name != "result"}
+        job_id = ending["job_id"]
+        plain = {name: value for name, value in ending.items() if name != "result"} | {"job_id": to_json(job_id)}
+        if plain["job_id"] != job_id:
+            plain[_ID] = json.dumps(job_id)
         if ending["status"] == COMPLETED and (text := _small_text(ending["result"], room)) is not None:
             plain[_RESULT] = text
             room -= len(text)
-        told.append(plain)
-    return {"endings": told}
+        endings_json.append(plain)
+    return {"endings": endings_json}
 
 
 def endings_of(event: Mapping[str, Any]) -> Iterator[Outcome]:
-    """The endings that an event tells; a completed one without a `result` has it still on the server."""
-    for ending in event["endings"]:
-        if _RESULT in ending:
-            yield completed(ending["job_id"], json.loads(ending[_RESULT]))
+    """The endings in an event; the result of a completed one without `result` is still on the server."""
+    for told in event["endings"]:
+        ending = {name: value for name, value in told.items() if name != _ID}
+        if _ID in told:
+            ending["job_id"] = json.loads(told[_ID])
+        if _RESULT in told:
+            yield completed(ending["job_id"], json.loads(told[_RESULT]))
         else:
             yield ending
 

@@ -35,7 +35,7 @@ class ChasquiJobResultTrigger(BaseTrigger):
     itself is impossible. All of these triggers in one triggerer that share connection and queue share two Redis
     connections.
 
-    :param cancel_on_kill: take jobs that are still delayed back when somebody ends or clears the task.
+    :param cancel_on_kill: cancel jobs that are still delayed when the task is killed or cleared.
     :param kept_for_next_try: the task waits for the same jobs when it runs again: a clear leaves them to it.
     :param not_before_s: when it may fire at the earliest, in seconds since the epoch (see
         `chasqui_provider.waiting.deferral`).
@@ -95,13 +95,15 @@ class ChasquiJobResultTrigger(BaseTrigger):
         return result_event(endings)
 
     async def on_kill(self) -> None:
-        """Takes jobs that are still delayed back, if asked to; a job that already runs is left alone."""
+        """Cancels jobs that are still delayed, if `cancel_on_kill` is set; a job that already runs is left alone."""
         if not self.cancel_on_kill or (self.kept_for_next_try and await self._runs_again()):
             return
         async with asyncio.timeout(_KILL_TIMEOUT_S), shared_waits(self.chasqui_conn_id, self.queue_name) as waits:
             for job_id in ids_to_wait_for(self.job_ids):
                 cancelled = await waits.queue.cancel_delayed(job_id)
-                self.log.info("job %s %s", job_id, "was taken back" if cancelled else "was no longer delayed")
+                self.log.info(
+                    "job %s %s", job_id, "was cancelled" if cancelled else "was not cancelled: it is not delayed"
+                )
 
     async def _runs_again(self) -> bool:
         """Whether the task was cleared, and not ended."""

@@ -9,25 +9,22 @@ is out, so that deferring costs seconds, and a worker waits itself for jobs that
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Any
-
-from airflow import __version__
-from packaging.version import Version
 
 from chasqui_engine import ChasquiError, ConfigError, RefusedError
 from chasqui_provider.connection.settings import Settings
 from chasqui_provider.conversion import as_duration
-from chasqui_provider.version_compat import conf
+from chasqui_provider.version_compat import CELERY_FORGETS_LATE_NEWS, conf
 from chasqui_provider.waiting.outcome import Outcome
 from chasqui_provider.waiting.results import OnDead, wait_now
-from chasqui_provider.waiting.usual_duration import usual_duration_s
+from chasqui_provider.waiting.usual_duration import JobDurations, read_durations
 
 _SCHEDULER_LAG_S = 3.0
-"""Until the scheduler has taken in what the executor heard."""
-_CELERY_IS_SAFE_SINCE = Version("3.2.2")
+"""Until the scheduler has processed what the executor reported."""
 _ROUND_TRIP_S = 5.0
 """What a deferral takes with every executor: the turns of triggerer and scheduler, and two starts of the task."""
 _A_MOMENT_S = 1.0
@@ -49,37 +46,50 @@ def wait_before_deferring(
     job_name: str | None = None,
     since_ms: int = 0,
 ) -> list[Outcome] | None:
-    """How jobs end, if they do soon. `task` says which queue and what to do with the dead, and how long to wait."""
+    """The outcomes of jobs that end soon; None if they do not. `task` has the queue, `on_dead` and `defer_after`."""
+    on_dead: OnDead = task.on_dead
     try:
-        patience_s = task.defer_after
-        if patience_s is None:
-            queue_name = settings.name_of(task.queue_name)
-            patience_s = _patience_s(asyncio.run(usual_duration_s(settings.url, queue_name, job_name)), lag_s(task))
-        if not patience_s:
-            return None
-        on_dead: OnDead = task.on_dead
-        return wait_now(settings, task.queue_name, job_ids, timeout_s=patience_s, on_dead=on_dead, since_ms=since_ms)
+        for patience_s in _patience_s(task, settings, job_name):
+            with contextlib.suppress(TimeoutError):
+                return wait_now(
+                    settings, task.queue_name, job_ids, timeout_s=patience_s, on_dead=on_dead, since_ms=since_ms
+                )
     except RefusedError as err:
         raise settings.named(err) from err
     except ConfigError:
         raise
     except (TimeoutError, ChasquiError):
         return None  # the triggerer has more patience, with jobs and with servers
+    return None
 
 
-def _patience_s(usual_s: float | None, lag_s: float) -> float:
-    if usual_s is None:
-        # If the job is longer, half of what deferring costs is lost; if it is not, all of that is saved.
-        return max(_A_MOMENT_S, lag_s / 2)
+def _patience_s(task: Any, settings: Settings, job_name: str | None) -> Iterator[float]:
+    """How long to wait, and how much longer then."""
+    if task.defer_after is not None:
+        if task.defer_after:
+            yield task.defer_after
+        return
     # A job that takes longer than deferring does gives the slot back at once.
-    longest_s = _ROUND_TRIP_S + lag_s
-    return 0.0 if usual_s > longest_s else min(longest_s, _A_MOMENT_S + 1.5 * usual_s)
+    longest_s = _ROUND_TRIP_S + lag_s(task)
+    known = _durations(task, settings, job_name)
+    if (known.running_s if known.usual_s is None else known.usual_s) > longest_s:
+        return
+    if known.usual_s is not None:
+        yield min(longest_s, _A_MOMENT_S + 1.5 * known.usual_s)
+        return
+    # The first of its kind: as long as deferring would take, unless no worker begins with it.
+    yield longest_s / 3
+    if _durations(task, settings, job_name).running_s:
+        yield 2 * longest_s / 3
+
+
+def _durations(task: Any, settings: Settings, job_name: str | None) -> JobDurations:
+    return asyncio.run(read_durations(settings.url, settings.name_of(task.queue_name), job_name))
 
 
 def lag_s(task: Any) -> float:
     """How long after it has given its slot back a task must not be queued again, with its executor."""
-    if _executor_of(task) == "CeleryExecutor" and Version(__version__) >= _CELERY_IS_SAFE_SINCE:
-        # A task that is queued again replaces what the executor looks at, so that late news is never read.
+    if _executor_of(task) == "CeleryExecutor" and CELERY_FORGETS_LATE_NEWS:
         return 0.0
     heartbeat_s: float = conf.getint("workers", "min_heartbeat_interval", fallback=5)
     return heartbeat_s + _SCHEDULER_LAG_S

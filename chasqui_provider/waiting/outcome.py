@@ -18,9 +18,9 @@ def completed(job_id: str, result: Any) -> Outcome:
 
 
 def dead(job_id: str, reason: str, detail: str | None, attempt: int) -> Outcome:
-    """In the dead letters; `attempt` is 0 where nobody knows how often it ran."""
-    told = None if detail is None else short_text(detail)
-    return {"job_id": job_id, "status": DEAD, "reason": short_text(reason), "detail": told, "attempt": attempt}
+    """In the dead letters; `attempt` is 0 where the number of runs is unknown."""
+    short_detail = None if detail is None else short_text(detail)
+    return {"job_id": job_id, "status": DEAD, "reason": short_text(reason), "detail": short_detail, "attempt": attempt}
 
 
 def expired(job_id: str) -> Outcome:

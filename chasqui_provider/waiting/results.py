@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from chasqui_engine import ChasquiError, EncodeError, JobInfo, JobState, Queue, RedisError
 from chasqui_provider.connection.settings import Settings
-from chasqui_provider.conversion import to_airflow
+from chasqui_provider.conversion import to_airflow, to_json
 from chasqui_provider.hooks.chasqui import ChasquiHook
 from chasqui_provider.triggers.payloads import endings_of
 from chasqui_provider.version_compat import AirflowFailException
@@ -17,7 +17,7 @@ from chasqui_provider.waiting.waits import Waits
 
 _LOOK_S = 10.0
 _NAMED = 5
-"""Jobs that a text tells of one by one."""
+"""Jobs that an error describes one by one."""
 
 OnDead = Literal["fail", "return"]
 
@@ -53,19 +53,20 @@ def check_on_dead(on_dead: str) -> OnDead:
 
 def value_of(ending: Outcome, on_dead: OnDead) -> Any:
     """The result of a job; raises what the task is to fail with."""
+    job_id = to_json(ending["job_id"])
     if ending["status"] == COMPLETED:
-        return _as_xcom(ending["job_id"], ending["result"])
+        return _as_xcom(job_id, ending["result"])
     if ending["status"] == DEAD:
         if on_dead == "return":
-            return ending
+            return {**ending, "job_id": job_id}
         detail = f": {ending['detail']}" if ending.get("detail") else ""
         runs = f" after {ending['attempt']} run(s)" if ending["attempt"] else ""
         raise JobDeadError(
-            f"job {ending['job_id']} is dead{runs} ({ending['reason']}){detail}. To run it again: "
+            f"job {job_id} is dead{runs} ({ending['reason']}){detail}. To run it again: "
             "ChasquiReplayDlqOperator, or clear the task that added it, if that gave it no job_id"
         )
     raise ResultExpiredError(
-        f"job {ending['job_id']} completed, but its result is not stored: it has expired, or its worker runs "
+        f"job {job_id} completed, but its result is not stored: it has expired, or its worker runs "
         "without store_results=True"
     )
 
@@ -81,7 +82,7 @@ def _as_xcom(job_id: str, result: Any) -> Any:
 
 
 def values_of(event: Any, on_dead: OnDead, hook: ChasquiHook, queue_name: str | None) -> list[Any]:
-    """The results that a trigger's event tells, in the order of the ids it was given; reads what it does not bring."""
+    """The results of a trigger's event, in the order of its ids; those that it does not bring are read."""
     if not isinstance(event, dict) or "endings" not in event:
         raise ChasquiUnavailableError(str(event.get("error", event)) if isinstance(event, dict) else str(event))
     endings = list(endings_of(event))
@@ -110,18 +111,18 @@ def timeout_text(settings: Settings, queue_name: str | None, job_ids: Sequence[s
 
     async def look() -> list[str]:
         async with asyncio.timeout(_LOOK_S), Queue(name, redis_url=settings.url, **settings.queue_options) as queue:
-            return [_standing(await queue.get_job(job_id)) for job_id in job_ids[:_NAMED]]
+            return [_describe(await queue.get_job(job_id)) for job_id in job_ids[:_NAMED]]
 
     try:
         now = "; ".join(asyncio.run(look()))
     except RedisError as err:
         now = str(settings.named(err))
     except (ChasquiError, TimeoutError) as err:
-        now = str(err) or "the server gives no answer"
+        now = str(err) or "the server does not answer"
     return f"{which} not ended within {limit} on queue {name!r} of connection {settings.conn_id!r}: {now}"
 
 
-def _standing(info: JobInfo) -> str:
+def _describe(info: JobInfo) -> str:
     error = f", its last error is: {info.last_error}" if info.last_error else ""
     idle = " (is a worker running?)" if info.state is JobState.WAITING else ""
     return f"job {info.id} is {info.state}{error}{idle}"

@@ -1,24 +1,48 @@
-"""How long the jobs of a queue take of late, as its events tell."""
+"""How long the jobs of a queue take, by its newest events."""
 
 from __future__ import annotations
 
-from chasqui_engine import Producer, ProducerConfig
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from chasqui_engine import ProducerConfig, QueueEvent
+from chasqui_engine.admin import QueueAdmin
 
 _EVENTS = 1000
 _JOBS = 50
-"""The last ones that ended count, and no more than so many."""
+"""The last ones that completed count, and no more than so many."""
+_ENDED = ("completed", "failed", "dlq")
 
 
-async def usual_duration_s(url: str, queue_name: str, job_name: str | None = None) -> float | None:
-    """What three of four of the last jobs took at most, those of a name if one is given; None if nothing is told."""
-    async with await Producer.connect(url, ProducerConfig(queue_name=queue_name)) as producer:
-        events = await producer.newest_events(_EVENTS)
-    took_us = [
-        event.fields["duration_us"]
-        for event in events
-        if event.name == "completed"
-        and isinstance(event.fields.get("duration_us"), int)
-        and (job_name is None or event.job_name == job_name)
-    ]
-    newest = sorted(took_us[:_JOBS])
-    return newest[(3 * len(newest)) // 4 - (len(newest) % 4 == 0)] / 1e6 if newest else None
+class JobDurations(NamedTuple):
+    """What is known of the jobs of a queue."""
+
+    usual_s: float | None = None
+    """What three of four of the last completed jobs took at most; None if none completed."""
+    running_s: float = 0.0
+    """How long the oldest of the running jobs has been running."""
+
+
+async def read_durations(url: str, queue_name: str, job_name: str | None = None) -> JobDurations:
+    """What the events say of all jobs of a queue, or of those with a name."""
+    async with await QueueAdmin.connect(url, ProducerConfig(queue_name=queue_name)) as admin:
+        events = await admin.newest_events(_EVENTS)
+    return durations_of([event for event in events if job_name is None or event.job_name == job_name], time.time())
+
+
+def durations_of(newest_first: Sequence[QueueEvent], now_s: float) -> JobDurations:
+    """What events say; `now_s` in seconds since the epoch."""
+    completed = (event.fields.get("duration_us") for event in newest_first if event.name == "completed")
+    took_us = sorted([one for one in completed if isinstance(one, int)][:_JOBS])
+    usual_s = took_us[(3 * len(took_us)) // 4 - (len(took_us) % 4 == 0)] / 1e6 if took_us else None
+    return JobDurations(usual_s, max((now_s - at_s for at_s in _running_since_s(newest_first)), default=0.0))
+
+
+def _running_since_s(newest_first: Iterable[QueueEvent]) -> Iterator[float]:
+    seen: set[str | None] = set()
+    for event in newest_first:
+        if event.name == "active" and event.job_id not in seen:
+            yield event.at_ms / 1000
+        if event.name == "active" or event.name in _ENDED:
+            seen.add(event.job_id)

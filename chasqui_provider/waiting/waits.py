@@ -1,8 +1,8 @@
 """Waiting for jobs to end: one place for sensors, operators and triggers.
 
-Every wait of a process on one connection and queue shares one `Queue`, and so one subscription and batched reads,
+Every wait of a process on one connection and queue shares one client, and so one subscription and batched reads,
 however many there are. A job that ended before anybody waited, and whose result is gone, is found in the queue's past:
-one look into it serves all who began to wait at about the same time.
+one search serves all who began to wait at about the same time.
 """
 
 from __future__ import annotations
@@ -18,16 +18,15 @@ from weakref import WeakKeyDictionary
 from chasqui_engine import (
     ChasquiError,
     JobFailedError,
-    Producer,
-    ProducerConfig,
+    JobState,
     Queue,
     RedisError,
     RefusedError,
     ResultUnavailableError,
 )
+from chasqui_engine.admin import PastOutcome
 from chasqui_provider.connection.settings import Settings
 from chasqui_provider.hooks.chasqui import ChasquiHook
-from chasqui_provider.waiting.history import find_dead, find_outcomes
 from chasqui_provider.waiting.outcome import COMPLETED, Outcome, completed, dead, expired
 
 _log = logging.getLogger(__name__)
@@ -37,9 +36,9 @@ _PATIENCE_S = 2.0
 """How long a result may be on its way before the past is searched for the job's end."""
 _LONGEST_PATIENCE_S = 600.0
 _QUIET_S = 0.5
-"""What was found or written is in the hands of those who wait for it after so long."""
+"""After so long, those who wait have what was found or written."""
 _SETTLED_MS = 1500
-"""An end told so long ago is past: its result was written, and read by whoever waited for it then."""
+"""After so long, the result of a job that ended has been written, and read by those who waited for it."""
 _LOOKUPS = 20
 """Jobs that one search looks for among the dead letters, where each costs a look of its own."""
 _REST = 9
@@ -61,14 +60,14 @@ class _Asked:
         self.patience_s = _PATIENCE_S
         self.search_at = loop.time() + self.patience_s
 
-    def take(self, told: asyncio.Task[Outcome]) -> None:
-        """Takes what the wait itself was told."""
-        if told.cancelled() or self.found.done():
+    def take(self, waited: asyncio.Task[Outcome]) -> None:
+        """Takes the outcome of the wait itself."""
+        if waited.cancelled() or self.found.done():
             return
-        if (error := told.exception()) is not None:
+        if (error := waited.exception()) is not None:
             self.found.set_exception(error)
         else:
-            self.found.set_result(told.result())
+            self.found.set_result(waited.result())
 
     def searched(self) -> None:
         """Nothing was found: the next search has time."""
@@ -83,15 +82,15 @@ class Waits:
         self._settings = settings
         self.queue = Queue(settings.name_of(queue_name), redis_url=settings.url, **settings.queue_options)
         self._asked: set[_Asked] = set()
-        self._untold: dict[_Asked, None] = {}
+        self._without_events: dict[_Asked, None] = {}
         self._searched = asyncio.Event()
         self._searching: asyncio.Task[None] | None = None
 
     async def ending(self, job_id: str, since_ms: int = 0) -> Outcome:
-        """How a job ends; waits for it. What the events tell from before `since_ms` is of an earlier run of the id."""
+        """How a job ends; waits for it. Events from before `since_ms` are about an earlier job with this id."""
         asked = _Asked(job_id, since_ms)
-        told = asyncio.create_task(self._told(job_id))
-        told.add_done_callback(asked.take)
+        waited = asyncio.create_task(self._wait_for(job_id))
+        waited.add_done_callback(asked.take)
         self._asked.add(asked)
         if self._searching is None:
             self._searching = asyncio.create_task(self._search())
@@ -99,7 +98,7 @@ class Waits:
             return await asked.found
         finally:
             self._asked.discard(asked)
-            told.cancel()
+            waited.cancel()
 
     async def endings(self, job_ids: Sequence[str], *, stop_at_death: bool, since_ms: int = 0) -> list[Outcome]:
         """How several jobs end, in their order; with `stop_at_death`, what is known when the first one is dead."""
@@ -136,7 +135,7 @@ class Waits:
             await asyncio.gather(self._searching, return_exceptions=True)
         await self.queue.close()
 
-    async def _told(self, job_id: str) -> Outcome:
+    async def _wait_for(self, job_id: str) -> Outcome:
         while True:
             try:
                 return completed(job_id, await self.queue.wait_for_result(job_id, timeout=_FOR_EVER_S))
@@ -147,25 +146,25 @@ class Waits:
             except RefusedError as err:
                 raise self._settings.named(err) from err
             except RedisError as err:
-                _log.warning("the wait for job %s goes on: %s", job_id, self._settings.named(err))
+                _log.warning("waiting for job %s: %s; retrying", job_id, self._settings.named(err))
                 await asyncio.sleep(_RETRY_S)
 
     async def _search(self) -> None:
-        """Looks into the past for those who wait in vain, ever more rarely, as long as there are any."""
+        """Searches the past for the jobs that are waited for, at growing intervals."""
         now = asyncio.get_running_loop().time
         pause_s = _PATIENCE_S / 4
         while self._asked:
             await asyncio.sleep(pause_s)
             asked = {one for one in self._asked if one.search_at <= now()}
-            if not asked and not self._untold:
+            if not asked and not self._without_events:
                 continue
             begun = now()
             try:
                 ended = await self._ended(asked)
                 pause_s = max(_PATIENCE_S / 4, (now() - begun) * _REST)
-                await self._tell(ended)
+                await self._deliver(ended)
             except ChasquiError as err:
-                _log.warning("looking up past jobs of queue %s: %s; retrying", self.queue.name, err)
+                _log.warning("searching past jobs of queue %s: %s; retrying", self.queue.name, err)
             for one in asked:
                 one.searched()
             self._searched.set()
@@ -175,42 +174,48 @@ class Waits:
         """Of the jobs asked for, those that the past knows the end of."""
         ended: dict[_Asked, Outcome] = {}
         settled_ms = int(time.time() * 1000) - _SETTLED_MS
-        config = ProducerConfig(queue_name=self.queue.name)
-        async with await Producer.connect(self._settings.url, config) as producer:
-            if asked:
-                since_ms = min(one.since_ms for one in asked)
-                told = await find_outcomes(producer, {one.job_id for one in asked}, since_ms=since_ms)
-                for one in asked:
-                    last = told.get(one.job_id)
-                    if last and one.since_ms <= last.at_ms <= settled_ms and (ending := last.ending):
-                        ended[one] = ending
-                # In any order: whoever asks again and again for many has them all looked for in time.
-                untold = [one for one in asked if one.job_id not in told]
-                self._untold |= dict.fromkeys(random.sample(untold, len(untold)))
-            return ended | await self._dead(producer)
+        if asked:
+            since_ms = min(one.since_ms for one in asked)
+            known = await self.queue.find_outcomes([one.job_id for one in asked], since_ms=since_ms)
+            for one in asked:
+                last = known.get(one.job_id)
+                if last and one.since_ms <= last.at_ms <= settled_ms and (ending := _ending_of(one.job_id, last)):
+                    ended[one] = ending
+            # In random order, so that repeated searches for many reach them all in time.
+            without_events = [one for one in asked if one.job_id not in known]
+            self._without_events |= dict.fromkeys(random.sample(without_events, len(without_events)))
+        return ended | await self._dead()
 
-    async def _dead(self, producer: Producer) -> dict[_Asked, Outcome]:
-        """Of the jobs of which no event tells, those among the dead letters; some of them at a time."""
-        self._untold = {one: None for one in self._untold if one in self._asked}
-        if not self._untold:
+    async def _dead(self) -> dict[_Asked, Outcome]:
+        """Of the jobs without events, those among the dead letters; some of them at a time."""
+        self._without_events = {one: None for one in self._without_events if one in self._asked}
+        if not self._without_events:
             return {}
-        if not (await producer.counts()).dead:
-            self._untold.clear()
+        if not (await self.queue.counts()).dead:
+            self._without_events.clear()
         found: dict[_Asked, Outcome] = {}
-        for one in list(self._untold)[:_LOOKUPS]:
-            del self._untold[one]
-            if ending := await find_dead(producer, one.job_id, since_ms=one.since_ms):
-                found[one] = ending
+        for one in list(self._without_events)[:_LOOKUPS]:
+            del self._without_events[one]
+            info = await self.queue.get_job(one.job_id)
+            if info.state is JobState.DEAD and (info.created_at_ms or 0) >= one.since_ms:
+                found[one] = dead(one.job_id, info.reason or "", info.last_error, info.attempt or 0)
         return found
 
-    async def _tell(self, ended: dict[_Asked, Outcome]) -> None:
+    async def _deliver(self, ended: dict[_Asked, Outcome]) -> None:
         await asyncio.sleep(_QUIET_S if ended else 0)
         left = [one for one in ended if not one.found.done() and one in self._asked]
         results = await self.queue.get_job_result_bulk([one.job_id for one in left])
         for one, result in zip(left, results, strict=True):
-            # A result that is there is told by the wait itself.
+            # A result that is there is delivered by the wait itself.
             if result is None and not one.found.done():
                 one.found.set_result(ended[one])
+
+
+def _ending_of(job_id: str, last: PastOutcome) -> Outcome | None:
+    """How a job ended without leaving a result; None if it goes on."""
+    if last.state is JobState.COMPLETED:
+        return expired(job_id)
+    return dead(job_id, last.reason, last.error, last.attempt) if last.state is JobState.DEAD else None
 
 
 class _Shared:

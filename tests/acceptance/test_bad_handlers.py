@@ -8,9 +8,9 @@ import pytest
 
 from chasqui_engine import Queue
 from chasqui_engine._redis.commands.keys import QueueKeys
-from chasqui_engine.codec import decode_job
-from tests.acceptance.harness import EMPTY, Fleet, Ledger, left_over
-from tests.integration.helpers import until
+from chasqui_engine.codec.envelope import decode_job
+from tests.support.faults.fleet import EMPTY, Fleet, Ledger, left_over
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 import pytest
 
-from chasqui_engine import Queue, RepeatableSpec, RepeatPattern, Worker, clock, first_fire_ms, plan_fires
+from chasqui_engine import Queue, RepeatableSpec, RepeatPattern, Worker
 from chasqui_engine._redis.commands.keys import QueueKeys
-from tests.integration.helpers import server_ms, until, working
+from chasqui_engine.runtime import clock
+from chasqui_engine.schedule import first_fire_ms, plan_fires
+from tests.support.queues import server_ms, working
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
@@ -19,7 +23,6 @@ if TYPE_CHECKING:
     from chasqui_engine import Job
 
 HOUR_MS = 3_600_000
-MODULES_WITH_A_CLOCK = ("queue", "enqueue", "ids", "job")
 
 
 class WrongClock:
@@ -28,9 +31,12 @@ class WrongClock:
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.off_by_ms = 0
         real = clock.now_ms
-        patch.setattr(clock, "now_ms", lambda: real() + self.off_by_ms)
-        for module in MODULES_WITH_A_CLOCK:
-            patch.setattr(f"chasqui_engine.{module}.now_ms", lambda: real() + self.off_by_ms)
+        users = [
+            one for name, one in sys.modules.items() if name.startswith("chasqui_engine.") and "now_ms" in vars(one)
+        ]
+        assert len(users) > 4, "ids, jobs, queue and enqueuer go by it"
+        for module in users:
+            patch.setattr(module, "now_ms", lambda: real() + self.off_by_ms)
 
 
 @pytest.fixture

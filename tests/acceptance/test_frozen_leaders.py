@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from chasqui_engine import Queue, RepeatPattern
 from chasqui_engine._redis.commands.keys import QueueKeys
-from tests.acceptance.harness import Fleet, Ledger
-from tests.integration.helpers import until
+from tests.support.faults.fleet import Fleet, Ledger
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,8 +6,8 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from tests.acceptance.harness import ROOT
-from tests.integration.helpers import waiting_jobs
+from tests.support.faults.fleet import ROOT
+from tests.support.queues import waiting_jobs
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis

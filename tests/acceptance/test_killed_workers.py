@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from chasqui_engine.clock import monotonic
-from tests.acceptance.harness import EMPTY, Fleet, Ledger, left_over
-from tests.acceptance.kills import CONCURRENCY, add_numbered, kill_again_and_again
-from tests.integration.helpers import until
+from chasqui_engine.runtime.clock import monotonic
+from tests.support.faults.fleet import EMPTY, Fleet, Ledger, left_over
+from tests.support.faults.kills import CONCURRENCY, add_numbered, kill_again_and_again
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,9 +11,10 @@ import pytest
 import redis.asyncio
 
 from chasqui_engine import Job, MissedFiresPolicy, Queue, QueueEvents, RedisError, RepeatPattern, Worker
-from tests.integration.connections.proxy import Proxy
-from tests.integration.helpers import until, working
 from tests.servers import ServerProcess
+from tests.support.connections.proxy import Proxy
+from tests.support.queues import working
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable

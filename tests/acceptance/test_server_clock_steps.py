@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from chasqui_engine import Queue, Worker
-from tests.integration.helpers import until, working
 from tests.servers import VALKEY, ServerProcess
+from tests.support.queues import working
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

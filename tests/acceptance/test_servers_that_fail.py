@@ -11,10 +11,10 @@ import redis.asyncio
 
 from chasqui_engine import Job, Queue, RedisError, Worker
 from chasqui_engine._redis.commands.keys import QueueKeys
-from tests.acceptance.harness import EMPTY, left_over
-from tests.acceptance.outages import ALWAYS, Recorder, add_accepted, outage
-from tests.integration.helpers import until
 from tests.servers import ServerProcess
+from tests.support.faults.fleet import EMPTY, left_over
+from tests.support.faults.outages import ALWAYS, Recorder, add_accepted, outage
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

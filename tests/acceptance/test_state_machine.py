@@ -25,7 +25,8 @@ from chasqui_engine import (
     SchedulerConfig,
 )
 from chasqui_engine._redis.commands.keys import QueueKeys
-from tests.integration.helpers import running, server_ms, until, waiting_jobs
+from tests.support.queues import running, server_ms, waiting_jobs
+from tests.support.waiting import until
 from tests.wire.theirs import PeerProcess, Theirs
 
 if TYPE_CHECKING:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.architecture.source import Source, imports, product_files, read
+from tests.support.source import Source, imports, product_files, read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,33 +17,15 @@ PROVIDER = "chasqui_provider"
 # The engine's modules by layer. `x.*` is a package with all that is in it.
 LAYERS: tuple[tuple[str, ...], ...] = (
     # 0: values, pure
-    (
-        *(
-            "errors",
-            "clock",
-            "ids",
-            "job",
-            "config",
-            "backoff",
-            "validation",
-            "durations",
-            "identity",
-            "posix",
-            "stream_ids",
-        ),
-        *("schedule", "schedule.cron", "schedule.spec", "schedule.plan", "metrics.events"),
-    ),
+    ("values.*", "runtime.*", "schedule", "schedule.cron", "schedule.spec", "schedule.plan", "metrics.events"),
     # 1: bytes
-    ("codec", "payload_preview", "payload_json", "_redis.*"),
+    ("codec.*", "payload_json", "_redis.*"),
     # 2: services
-    ("leader", "aio", "results", "connections", "events.*", "metrics.*"),
+    ("schedule.leader", "connections", "events.*", "metrics.*"),
     # 3: roles
-    (
-        *("producer", "enqueue", "consumer.*", "promoter", "scheduler", "schedule.store"),
-        "admin.*",
-    ),
+    ("queue", "queue.producer", "queue.enqueue", "consumer.*", "schedule.*", "admin.*"),
     # 4: what people type, and the edges
-    ("", "queue", "coercion", "worker", "sync", "registry", "cli.*", "dashboard.*", "spark.*", "pipeline.*"),
+    ("", "queue.*", "worker.*", "cli.*", "dashboard.*", "spark.*", "pipeline.*"),
 )
 
 # What only one place may know: the imported package → the modules that may import it.
@@ -52,7 +33,7 @@ OWNERS = {
     "airflow": (PROVIDER,),
     "redis": (f"{ENGINE}._redis",),
     "hiredis": (f"{ENGINE}._redis",),
-    "msgpack": (f"{ENGINE}.codec", f"{ENGINE}.payload_preview"),
+    "msgpack": (f"{ENGINE}.codec",),
     "pyspark": (f"{ENGINE}.spark", f"{ENGINE}.pipeline", "pyspark_chasqui"),
 }
 
@@ -94,29 +75,8 @@ def owned_imports(source: Source) -> Iterator[str]:
             yield f"line {found.line}: only {' and '.join(owners)} may import {found.module}"
 
 
-def imports_past_public(source: Source, public: set[str]) -> Iterator[str]:
-    for found in imports(source):
-        if not is_within(found.module, ENGINE):
-            continue
-        if found.module not in (ENGINE, f"{ENGINE}.dashboard", f"{ENGINE}.payload_json"):
-            yield f"line {found.line}: {found.module} is inside the engine; import from {ENGINE} itself"
-        elif found.module == ENGINE and found.name and found.name not in public:
-            yield f"line {found.line}: {found.name} is not in {ENGINE}.__all__"
-
-
-def public_names(init: Source) -> set[str]:
-    for node in init.tree.body:
-        targets = node.targets if isinstance(node, ast.Assign) else []
-        if any(isinstance(target, ast.Name) and target.id == "__all__" for target in targets):
-            return {
-                leaf.value for leaf in ast.walk(node) if isinstance(leaf, ast.Constant) and isinstance(leaf.value, str)
-            }
-    return set()
-
-
 SOURCES = {source.name: source for source in map(read, product_files())}
 ENGINE_SOURCES = [source for source in SOURCES.values() if is_within(source.name, ENGINE)]
-PROVIDER_SOURCES = [source for source in SOURCES.values() if is_within(source.name, PROVIDER)]
 
 
 def by_path(source: Source) -> str:
@@ -140,19 +100,14 @@ def test_each_library_is_known_in_one_place(source: Source) -> None:
     assert not list(owned_imports(source))
 
 
-@pytest.mark.parametrize("source", PROVIDER_SOURCES, ids=by_path)
-def test_the_provider_uses_public_names_only(source: Source) -> None:
-    assert not list(imports_past_public(source, public_names(SOURCES[ENGINE])))
-
-
 @pytest.mark.parametrize(
     ("module", "code"),
     [
-        ("job", "from chasqui_engine.codec import encode"),
-        ("job", "from .codec import encode"),
-        ("config", "if TYPE_CHECKING:\n    from chasqui_engine.metrics import Sink"),
-        ("codec", "def f():\n    import chasqui_engine.producer"),
-        ("producer", "from chasqui_engine import Queue"),
+        ("values.job", "from chasqui_engine.codec.envelope import encode"),
+        ("values.job", "from ..codec import encode"),
+        ("values.config", "if TYPE_CHECKING:\n    from chasqui_engine.metrics import Sink"),
+        ("codec.envelope", "def f():\n    import chasqui_engine.queue.producer"),
+        ("queue.producer", "from chasqui_engine import Queue"),
         ("_redis.scripts", "from .. import queue"),
         ("events.reader", "from chasqui_engine.nowhere import x"),
     ],
@@ -164,11 +119,11 @@ def test_an_upward_import_is_seen(module: str, code: str) -> None:
 @pytest.mark.parametrize(
     ("module", "code"),
     [
-        ("producer", "from chasqui_engine._redis.commands import keys"),
-        ("producer", "from chasqui_engine.admin.snapshot import x"),
+        ("queue.producer", "from chasqui_engine._redis.commands import keys"),
+        ("queue.producer", "from chasqui_engine.admin.snapshot import x"),
         ("consumer.reader", "from .worker import x"),
         ("cli.app", "from chasqui_engine import Queue"),
-        ("job", "import dataclasses"),
+        ("values.job", "import dataclasses"),
     ],
 )
 def test_a_downward_or_level_import_is_fine(module: str, code: str) -> None:
@@ -178,32 +133,13 @@ def test_a_downward_or_level_import_is_fine(module: str, code: str) -> None:
 @pytest.mark.parametrize(
     ("module", "code"),
     [
-        ("chasqui_engine.queue", "import airflow"),
-        ("chasqui_engine.producer", "from redis.asyncio import Redis"),
+        ("chasqui_engine.queue.queue", "import airflow"),
+        ("chasqui_engine.queue.producer", "from redis.asyncio import Redis"),
         ("chasqui_engine.admin.snapshot", "import hiredis"),
-        ("chasqui_engine.job", "import msgpack"),
+        ("chasqui_engine.values.job", "import msgpack"),
         ("chasqui_provider.hooks.chasqui", "import redis"),
         ("chasqui_engine.cli.main", "from pyspark.sql import SparkSession"),
     ],
 )
 def test_a_library_in_the_wrong_place_is_seen(module: str, code: str) -> None:
     assert list(owned_imports(Source(module, False, code)))
-
-
-@pytest.mark.parametrize(
-    ("code", "fine"),
-    [
-        ("from chasqui_engine import Queue", True),
-        ("import chasqui_engine", True),
-        ("from chasqui_engine import _redis", False),
-        ("from chasqui_engine.queue import Queue", False),
-        ("import chasqui_engine.queue", False),
-    ],
-)
-def test_reaching_past_the_public_names_is_seen(code: str, fine: bool) -> None:
-    found = list(imports_past_public(Source(f"{PROVIDER}.hooks.chasqui", False, code), {"Queue"}))
-    assert (not found) == fine
-
-
-def test_public_names_are_read_from_all() -> None:
-    assert public_names(Source(ENGINE, True, '__all__ = [\n    "Queue",\n    "Worker",\n]')) == {"Queue", "Worker"}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.architecture.source import Source, product_files, read
+from tests.support.source import Source, product_files, read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

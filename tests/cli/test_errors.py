@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import msgpack
 import pytest
 
-from chasqui_engine.cli import params
-from chasqui_engine.durations import iso
+from chasqui_engine.cli.input import params
 from chasqui_engine.payload_json import json_text
-from tests.cli.processes import COMMAND, ROOT, environment
+from chasqui_engine.values.durations import iso
+from tests.support.processes import COMMAND, ROOT, environment
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,9 +32,9 @@ DEEP = "[" * 5000 + "]" * 5000
     [
         (("add", "n", "1", "--at", "+99999999999999w"), "longer than 1000 years", "shorter"),
         (("add", "n", "1", "--delay", "999999999999w"), "longer than 1000 years", "shorter"),
-        (("add", "n", "1", "--at", "9999-12-31T23:59:59-12:00"), "is no time", "2027"),
-        (("add", "n", "1", "--delay", "1000w"), "a job waits 30d 0h at most", "earlier"),
-        (("add", "n", "1", "--at", "2999-01-01"), "a job waits 30d 0h at most", "earlier"),
+        (("add", "n", "1", "--at", "9999-12-31T23:59:59-12:00"), "invalid time", "2027"),
+        (("add", "n", "1", "--delay", "1000w"), "a delay is at most 30d 0h", "earlier"),
+        (("add", "n", "1", "--at", "2999-01-01"), "a delay is at most 30d 0h", "earlier"),
         (("add", "n", DEEP), "nested too deeply", "flatter"),
         (("add", "n", "1", "-q", "aa", "-q", "bb"), "two queues are named", "name one"),
         (("worker", "tasks:handle", "-q", "aa", "-q", "bb"), "two queues are named", "name one"),
@@ -88,6 +88,7 @@ def test_without_a_server_it_says_how_to_do_without(cli: Callable[..., Any]) -> 
     for command in ("doctor", "inspect"):
         said = cli(command, "--url", "redis://127.0.0.1:1")
         assert said.code == 4
+        assert "nothing listens at 127.0.0.1:1" in said.err
         assert "--url embedded:///" in said.err
         assert "chasqui doctor" not in said.err
 
@@ -174,7 +175,7 @@ def test_a_dead_job_has_no_result_to_wait_for(cli: Callable[..., Any], queue: Sy
     assert (said.code, said.out) == (1, "")
     for part in ("CMQ-007", "unrecoverable", "no such user", "chasqui dlq peek"):
         assert part in said.err
-    assert "nothing is known" in cli("result", "nobody", "-q", queue.name).err
+    assert "is unknown" in cli("result", "nobody", "-q", queue.name).err
 
 
 def test_times_that_no_calendar_has() -> None:
@@ -184,6 +185,6 @@ def test_times_that_no_calendar_has() -> None:
 
 def test_every_code_that_the_command_says_is_on_the_page() -> None:
     page = (ROOT / "docs/errors.md").read_text(encoding="utf-8")
-    sources = (ROOT / "chasqui_engine/cli").glob("*.py")
+    sources = (ROOT / "chasqui_engine/cli").rglob("*.py")
     said = {code for source in sources for code in re.findall(r"CMQ-\d+", source.read_text(encoding="utf-8"))}
     assert {code for code in said if f"| {code} |" not in page} == set()

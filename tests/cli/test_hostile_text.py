@@ -15,8 +15,8 @@ import pytest
 import redis
 
 from chasqui_engine import RepeatableSpec, RepeatPattern, SyncQueue
-from chasqui_engine.cli.terminal import one_json_line, one_line, safe
-from tests.cli.processes import COMMAND, PATIENCE_S, environment
+from chasqui_engine.cli.output.terminal import one_json_line, one_line, safe
+from tests.support.processes import COMMAND, PATIENCE_S, environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,8 +11,8 @@ import redis
 
 from chasqui_engine import SyncQueue
 from tests.cli.test_hostile_text import in_terminal, unseen
-from tests.dashboard.kit import AnyGuard, Served, app_for
 from tests.servers import VALKEY, ServerProcess
+from tests.support.dashboards import AnyGuard, Served, app_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -54,7 +54,7 @@ def test_inspect_and_watch_name_the_bad_and_show_the_others(cli: Callable[..., S
         assert all("WRONGTYPE" in bad[f"bad-{key}"] for key in WRONG_TYPES)
     shown = cli("inspect").out
     assert "good" in shown
-    assert "queue bad-dlq cannot be looked at: WRONGTYPE" in shown
+    assert "queue bad-dlq cannot be read: WRONGTYPE" in shown
 
 
 @pytest.mark.parametrize("words", [("inspect",), ("watch", "--count", "1"), ("doctor",)])

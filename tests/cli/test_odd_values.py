@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from chasqui_engine import RepeatPattern
-from chasqui_engine.codec import encode_spec
-from chasqui_engine.durations import FURTHEST_MS
+from chasqui_engine.codec.envelope import encode_spec
 from chasqui_engine.schedule.spec import RepeatableSpec
+from chasqui_engine.values.durations import FURTHEST_MS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

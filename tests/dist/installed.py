@@ -21,8 +21,7 @@ def check_core(readme: Path) -> None:
 
     assert "site-packages" in chasqui_engine.__file__
     for name in chasqui_engine.__all__:
-        if name not in ("OtelSink", "PrometheusSink"):
-            getattr(chasqui_engine, name)
+        getattr(chasqui_engine, name)
 
 
 def check_embedded(readme: Path) -> None:
@@ -46,37 +45,44 @@ def check_dashboard(readme: Path) -> None:
 
 
 def check_prometheus(readme: Path) -> None:
-    from chasqui_engine import PrometheusSink
+    from chasqui_engine.metrics import PrometheusSink
 
     PrometheusSink("q")
 
 
 def check_otel(readme: Path) -> None:
-    from chasqui_engine import OtelSink
+    from chasqui_engine.metrics import OtelSink
 
     assert isinstance(OtelSink, type)
+
+
+# What is for OpenLineage only, which the extra does not bring, and for Airflow 3.3: an older one may be installed.
+NEEDED_BY = {
+    "lineage_facets": "airflow.providers.openlineage",
+    "markers": "airflow.models.asset_state_store",
+    "shared_stream": "airflow.triggers.shared_stream",
+}
 
 
 def check_airflow(readme: Path) -> None:
     os.environ.setdefault("AIRFLOW_HOME", tempfile.mkdtemp(prefix="airflow-", dir=os.getcwd()))
     import chasqui_provider
 
-    # What is for OpenLineage only (the extra does not bring it), and for Airflow 3.3 (it may be an older one)
-    left_out = (".lineage_facets", *(() if find_spec("airflow.models.asset_state_store") else (".markers",)))
     for module in pkgutil.walk_packages(chasqui_provider.__path__, "chasqui_provider."):
-        if not module.name.endswith(left_out):
+        needed = NEEDED_BY.get(module.name.rpartition(".")[2])
+        if needed is None or find_spec(needed):
             import_module(module.name)
 
 
 def check_spark(readme: Path) -> None:
     from chasqui_engine import SyncQueue
-    from chasqui_engine.spark.session import session
+    from chasqui_engine.spark.session import start_session
 
     with tempfile.TemporaryDirectory() as folder:
         url = f"embedded://{folder}/queues"
         with SyncQueue("q", redis_url=url) as queue:
             queue.add_bulk([{"name": "n", "data": n} for n in range(3)])
-            spark = session("local[2]", quick=True)
+            spark = start_session("local[2]", quick=True)
             assert spark.read.format("chasqui").options(url=url, queue="q", entity="jobs").load().count() == 3
             spark.stop()
 

@@ -64,7 +64,7 @@ def test_the_wheel_holds_all_files_of_the_packages_and_nothing_else(wheel: zipfi
         cwd=ROOT,
     ).stdout.split()
     assert {name for name in wheel.namelist() if ".dist-info/" not in name} == set(listed)
-    for kind in (".lua", "static/page.html", "py.typed"):
+    for kind in (".lua", "static/page.html", "py.typed", "chasqui_engine/__init__.pyi"):
         assert any(name.endswith(kind) for name in listed), kind
 
 

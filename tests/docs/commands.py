@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING, Any
 from typer.main import get_command
 
 from chasqui_engine.cli.app import build
-from tests.docs.blocks import ROOT, Block
+from tests.support.page_blocks import ROOT, Block
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 RUN = frozenset({"cat", "chasqui", "curl", "export"})
 """What a page's test runs."""
-RUNS_ON = re.compile(r"chasqui (worker|watch|dashboard|events .*--follow)\b")
+RUNS_ON = re.compile(r"chasqui (worker|watch|dashboard|exporter|events .*--follow)\b")
 """What goes on until somebody stops it."""
 WAITS_FOR_OTHERS = re.compile(r"\bevents\b")
 """… and says nothing before something happens."""
-METRICS_PORT = "9100"
-"""The documentation's; a test takes a free one."""
+METRICS_PORTS = ("9100", "9110")
+"""The documentation's; a test takes free ones."""
 NEEDS_SPARK = re.compile(r"chasqui pipeline\b")
 """Run by `tests/spark`, which has one."""
-NEEDS_A_YES = re.compile(r"chasqui dlq (replay|delete)\b")
+NEEDS_A_YES = re.compile(r"chasqui (dlq (replay|delete)|queue (drain|clean|delete))\b(?!.*--yes)")
 
 
 def commands_of(code: str) -> list[str]:
@@ -77,10 +77,11 @@ def check_chasqui(words: Iterable[str]) -> str | None:
         elif hasattr(command, "commands"):
             if "|" in word or word.isupper():
                 return None  # several at once, or a word for any of them
-            if word not in command.commands:
+            name = word if word in command.commands else getattr(command, "default_command", "")
+            if name not in command.commands:
                 return f"{' '.join(path)} has no command {word!r}"
-            command = command.commands[word]
-            path.append(word)
+            command = command.commands[name]
+            path.append(name)
             options |= set(_flags(command))
     return None
 

@@ -10,8 +10,8 @@ from typing import Any
 from redis.asyncio import Redis
 
 from chasqui_engine import Job, Queue, UnrecoverableError, Worker
-from tests.integration.helpers import until
 from tests.servers import REDIS_7, REDIS_8, VALKEY, ServerProcess
+from tests.support.waiting import until
 
 JOBS = 20_000
 

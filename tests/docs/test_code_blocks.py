@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from tests.docs.blocks import ROOT, Block, blocks_of, inline_code, pages
 from tests.docs.commands import check, check_chasqui, commands_of, words_of
 from tests.servers import REDIS_8, VALKEY, ServerProcess, Unavailable
+from tests.support.page_blocks import ROOT, Block, blocks_of, inline_code, pages
 
 if TYPE_CHECKING:
     from collections.abc import Callable

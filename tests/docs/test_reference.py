@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
+from importlib import import_module
 from typing import Any
 
 import griffe
@@ -12,9 +13,9 @@ import pytest
 
 import chasqui_engine
 from chasqui_engine import ChasquiError
-from chasqui_engine.job import _REASON_CODES
+from chasqui_engine.values.job import _REASON_CODES
 from chasqui_provider.get_provider_info import get_provider_info
-from tests.docs.blocks import DOCS
+from tests.support.page_blocks import DOCS
 
 SHOWN = re.findall(
     r"^::: (\S+)", "\n".join(page.read_text(encoding="utf-8") for page in sorted(DOCS.rglob("*.md"))), re.MULTILINE
@@ -25,7 +26,14 @@ FEWEST_WORDS = 4
 
 def test_every_public_name_is_in_the_reference_once() -> None:
     engine = [name.removeprefix("chasqui_engine.") for name in SHOWN if name.startswith("chasqui_engine.")]
-    assert sorted(engine) == sorted(chasqui_engine.__all__)
+    assert sorted(name for name in engine if "." not in name) == sorted(chasqui_engine.__all__)
+    assert len(engine) == len(set(engine))
+
+
+@pytest.mark.parametrize("path", [name for name in SHOWN if re.match(r"chasqui_engine\.\w+\.", name)])
+def test_what_is_shown_of_a_package_is_exported_by_it(path: str) -> None:
+    package, _, name = path.rpartition(".")
+    assert name in import_module(package).__all__
 
 
 @pytest.mark.parametrize("name", chasqui_engine.__all__)

@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 import yaml
 
-from tests.docs.blocks import DOCS, ROOT
+from tests.support.page_blocks import DOCS, ROOT
 
 LOADED = {("script", "src"), ("link", "href"), ("img", "src"), ("iframe", "src"), ("source", "src")}
 """What a browser fetches by itself, in contrast to a link that somebody follows."""

@@ -15,11 +15,11 @@ ROOT = Path(__file__).parents[2]
 # One file for each way of asking: fixtures, servers of a test's own, sentinels, nodes of a Cluster, guarded ones.
 ASKING = [
     "tests/integration/test_servers.py",
-    "tests/integration/connections/test_tls.py",
-    "tests/integration/connections/test_sentinel.py",
-    "tests/integration/connections/test_cluster.py",
-    "tests/cli/test_looking.py",
-    "tests/provider/integration/test_hook.py",
+    "tests/integration/_redis/client/test_tls.py",
+    "tests/integration/_redis/client/test_sentinel.py",
+    "tests/integration/_redis/client/test_cluster.py",
+    "tests/cli/commands/test_monitoring.py",
+    "tests/provider/integration/hooks/test_hook.py",
     "tests/wire/test_jobs_both_ways.py",
 ]
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
@@ -68,15 +67,3 @@ class AssetState:
         if self._error:
             raise self._error
         return "there" if key in self._keys else None
-
-
-async def until(condition: Callable[[], Any], what: str, deadline_s: float = DEADLINE_S) -> Any:
-    """Waits for a condition; it may be a coroutine function."""
-    give_up_at = time.monotonic() + deadline_s
-    while time.monotonic() < give_up_at:
-        found = condition()
-        found = await found if asyncio.iscoroutine(found) else found
-        if found:
-            return found
-        await asyncio.sleep(0.02)
-    raise AssertionError(f"waited {deadline_s} s in vain for {what}")

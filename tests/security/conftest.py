@@ -1,5 +1,5 @@
 """The server with the shipped ACL files, for every test here."""
 
-from tests.security.acl import admin, guarded
+from tests.support.acl import admin, guarded
 
 __all__ = ["admin", "guarded"]

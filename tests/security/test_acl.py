@@ -11,9 +11,10 @@ from redis.asyncio import Redis
 from redis.exceptions import NoPermissionError, ResponseError
 
 from chasqui_engine import JobFailedError, Queue, QueueEvents, RedisError, RepeatPattern, Worker
-from tests.integration.helpers import until, working
-from tests.security.acl import FOLDER, KEYS, QUEUE, ROLES, Fails, file_of, refusals, url_for, without_selectors
 from tests.servers import REDIS_6, REDIS_7
+from tests.support.acl import FOLDER, KEYS, QUEUE, ROLES, Fails, file_of, refusals, url_for, without_selectors
+from tests.support.queues import working
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from tests.servers import ServerProcess
@@ -103,7 +104,6 @@ FOR_NOBODY: list[tuple[str, ...]] = [
     ("RENAME", STREAM, OTHER),
     ("DUMP", STREAM),
     ("DEL", STREAM),
-    ("UNLINK", STREAM),
     ("XTRIM", KEYS.dlq, "MAXLEN", "0"),
     ("GET", OTHER),
     ("SET", OTHER, "x"),
@@ -115,6 +115,7 @@ FOR_NOBODY: list[tuple[str, ...]] = [
 ]
 FOR_OTHERS: dict[str, list[tuple[str, ...]]] = {
     "producer": [
+        ("UNLINK", STREAM),
         ("XTRIM", STREAM, "MAXLEN", "0"),
         ("XRANGE", STREAM, "-", "+"),
         ("XREAD", "STREAMS", STREAM, "0"),
@@ -127,6 +128,7 @@ FOR_OTHERS: dict[str, list[tuple[str, ...]]] = {
         ("SCAN", "0"),
     ],
     "worker": [
+        ("UNLINK", STREAM),
         ("XRANGE", KEYS.dlq, "-", "+"),
         ("XDEL", KEYS.dlq, "1-1"),
         ("XTRIM", STREAM, "MAXLEN", "0"),
@@ -138,6 +140,7 @@ FOR_OTHERS: dict[str, list[tuple[str, ...]]] = {
         ("SCAN", "0"),
     ],
     "monitor": [
+        ("UNLINK", STREAM),
         ("XADD", STREAM, "*", "d", "x"),
         ("XREADGROUP", "GROUP", "default", "c", "STREAMS", STREAM, ">"),
         ("XDEL", KEYS.dlq, "1-1"),
@@ -147,12 +150,23 @@ FOR_OTHERS: dict[str, list[tuple[str, ...]]] = {
         ("EVAL", "return redis.call('XADD', KEYS[1], '*', 'd', 'x')", "1", STREAM),
     ],
     "operator": [
+        ("UNLINK", STREAM),
         ("XREADGROUP", "GROUP", "default", "c", "STREAMS", STREAM, ">"),
         ("XGROUP", "DESTROY", STREAM, "default"),
         ("XTRIM", STREAM, "MAXLEN", "0"),
         ("SET", KEYS.result("j"), "x"),
         ("ZADD", KEYS.repeat, "1", "x"),
         ("HSET", KEYS.spec("x"), "spec", "x"),
+    ],
+    "cleaner": [
+        ("XADD", STREAM, "*", "d", "x"),
+        ("XREADGROUP", "GROUP", "default", "c", "STREAMS", STREAM, ">"),
+        ("XACK", STREAM, "default", "1-1"),
+        ("XGROUP", "DESTROY", STREAM, "default"),
+        ("ZADD", KEYS.delayed, "1", "x"),
+        ("SET", KEYS.paused, "1"),
+        ("SET", KEYS.result("j"), "x"),
+        ("UNLINK", OTHER),
     ],
 }
 

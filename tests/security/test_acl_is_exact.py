@@ -14,6 +14,7 @@ from chasqui_engine import (
     AddOptions,
     Producer,
     ProducerConfig,
+    QueueBusyError,
     QueueEvents,
     RepeatableSpec,
     RepeatPattern,
@@ -21,11 +22,11 @@ from chasqui_engine import (
     SchedulerConfig,
 )
 from chasqui_engine.admin.monitor import QueueMonitor
-from chasqui_engine.clock import now_ms
-from tests.integration.consumer.kit import consuming
-from tests.integration.helpers import until
-from tests.security.acl import KEYS, QUEUE, Fails, file_of, refusals, url_for
+from chasqui_engine.runtime.clock import now_ms
 from tests.servers import REDIS_6, REDIS_7
+from tests.support.acl import KEYS, QUEUE, Fails, file_of, refusals, url_for
+from tests.support.consumers import consuming
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -134,6 +135,7 @@ async def work(url: str, admin: Redis) -> None:
 
     async def handle(job: Job) -> Any:
         result = await handler(job)
+        job.log("begun")
         if job.name == "delayed":
             for consumer in await admin.xinfo_consumers(KEYS.stream, "default"):
                 await admin.xgroup_delconsumer(KEYS.stream, "default", consumer["name"])
@@ -203,6 +205,22 @@ async def operate(url: str, admin: Redis) -> None:
         assert await producer.remove_repeatable("tick")
 
 
+async def clean(url: str, admin: Redis) -> None:
+    """What a monitor may, and remove one job, those of an age, and the queue."""
+    await look(url, admin)
+    await admin.set(KEYS.result("r"), b"\x01")
+    async with await connected(url) as producer:
+        assert await producer.remove("waiting") == 0
+        assert await producer.remove("own") == 1
+        assert await producer.remove("r") == 1
+        assert (await producer.get_job_counts())["active"] == 4
+        assert len(await producer.clean(0, 1, "failed")) == 1
+        assert await producer.drain() == 3
+        with pytest.raises(QueueBusyError):
+            await producer.obliterate()
+        assert await producer.obliterate(force=True) >= 4
+
+
 async def furnish(url: str, admin: Redis) -> None:
     """A queue with something of everything in it."""
     async with await connected(url) as producer:
@@ -222,7 +240,7 @@ async def furnish(url: str, admin: Redis) -> None:
         await admin.xadd(KEYS.dlq, {"d": b"\x94\xa1j\xc4\x01\xc0\x01\x00", "source_id": "1-1", "reason": "malformed"})
 
 
-WORK = {"producer": produce, "worker": work, "monitor": look, "operator": operate}
+WORK = {"producer": produce, "worker": work, "monitor": look, "operator": operate, "cleaner": clean}
 
 
 @pytest.mark.parametrize("role", WORK)
@@ -235,7 +253,7 @@ async def test_a_role_is_granted_nothing_that_it_does_not_use(
     # The files for Redis 6.2 are these without their selectors: another test holds them to it.
     for_all, selectors = grants(file_of(role, REDIS_7 if server_kind == REDIS_6 else server_kind).read_text())
     library = set() if server_kind in (REDIS_6, REDIS_7) else {"client|setinfo"}
-    assert for_all == EVERYBODY | library | ({"scan"} if role in ("monitor", "operator") else set())
+    assert for_all == EVERYBODY | library | ({"scan"} if role in ("monitor", "operator", "cleaner") else set())
     assert library <= {name for name, _ in asked.commands}
     assert not await refusals(admin)
     unused = [

@@ -9,7 +9,7 @@ import pytest
 
 from chasqui_engine._redis.embedded import server
 from chasqui_engine._redis.embedded.folder import prepare_folder, real_folder
-from chasqui_engine.errors import ConfigError, RedisError
+from chasqui_engine.values.errors import ConfigError, RedisError
 
 if TYPE_CHECKING:
     from pathlib import Path

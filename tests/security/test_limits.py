@@ -20,8 +20,9 @@ from chasqui_engine import (
 from chasqui_engine._redis.commands.keys import QueueKeys
 from chasqui_engine.consumer.verdict import MAX_DETAIL_CHARS, MAX_ERROR_CHARS
 from chasqui_engine.metrics import PrometheusSink
-from tests.integration.consumer.kit import consuming
-from tests.integration.helpers import dead_letters_of, events_of, keys_of, stream_is_empty, until
+from tests.support.consumers import consuming
+from tests.support.queues import dead_letters_of, events_of, keys_of, stream_is_empty
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis

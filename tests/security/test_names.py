@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from chasqui_engine import ConfigError, Queue, RepeatPattern, Worker
 from chasqui_engine._redis.commands.keys import QueueKeys
-from tests.integration.consumer.kit import consuming
-from tests.integration.helpers import keys_of, until, working
+from tests.support.consumers import consuming
+from tests.support.queues import keys_of, working
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis

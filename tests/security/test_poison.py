@@ -11,10 +11,10 @@ import pytest
 
 from chasqui_engine import MissedFiresPolicy, RepeatableSpec, RepeatPattern
 from chasqui_engine._redis.commands.keys import QueueKeys
-from chasqui_engine.codec import encode_spec
-from tests.integration.consumer.kit import consuming
-from tests.integration.helpers import until
-from tests.security import poisoning
+from chasqui_engine.codec.envelope import encode_spec
+from tests.support.consumers import consuming
+from tests.support.hostile import poisoning
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

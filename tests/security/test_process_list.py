@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 import pytest
 import redis
 
-from chasqui_engine.cli.argv_secrets import is_secret, split_secrets
-from tests.cli.processes import ROOT, wait_for
+from chasqui_engine.cli.input.argv_secrets import is_secret, split_secrets
 from tests.servers import ServerProcess
+from tests.support.processes import ROOT
+from tests.support.waiting import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -108,7 +109,7 @@ def test_the_pipeline_takes_no_short_form_of_a_secret(option: str, capsys: pytes
 
 
 def test_the_pipeline_as_a_module_hides_its_password(tmp_path: Path) -> None:
-    """It starts anew without it, before anything else."""
+    """It re-executes itself without it, before anything else."""
     seen = tmp_path / "seen"
     (tmp_path / "sitecustomize.py").write_text(
         f"import pathlib, sys\npathlib.Path({str(seen)!r}).open('a').write(repr(sys.orig_argv) + chr(10))\n"
@@ -125,9 +126,9 @@ def test_the_pipeline_as_a_module_hides_its_password(tmp_path: Path) -> None:
 def test_a_browser_is_opened_without_the_token_on_its_command_line() -> None:
     from urllib.parse import unquote, urlsplit
 
-    from chasqui_engine.cli.commands.dashboard import _way_in
+    from chasqui_engine.cli.commands.dashboard import _write_redirect
 
-    address = _way_in(f"http://127.0.0.1:8787/?token={SECRET}")
+    address = _write_redirect(f"http://127.0.0.1:8787/?token={SECRET}")
     page = Path(unquote(urlsplit(address).path))
     assert SECRET not in address
     assert f"token={SECRET}" in page.read_text()

@@ -18,9 +18,7 @@ from chasqui_engine import (
     ChasquiError,
     Consumer,
     ConsumerConfig,
-    InMemorySink,
     Producer,
-    PrometheusSink,
     Promoter,
     Queue,
     QueueEvents,
@@ -30,9 +28,10 @@ from chasqui_engine import (
 )
 from chasqui_engine._redis.client.connector import Connector
 from chasqui_engine._redis.client.urls import split_url
-from tests.integration.helpers import until
+from chasqui_engine.metrics import InMemorySink, PrometheusSink
 from tests.security.process_handler import plain
 from tests.servers import ServerProcess
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator

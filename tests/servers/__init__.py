@@ -8,7 +8,7 @@ answers; `CHASQUI_TEST_SERVERS=valkey-9.1,redis-7.0` leaves the others out.
 """
 
 from tests.servers.find import CHOICE, KINDS, REDIS_6, REDIS_7, REDIS_8, VALKEY, Unavailable, find
-from tests.servers.process import ServerProcess, TlsFiles, make_tls_files
+from tests.servers.process import ServerProcess, TlsFiles, free_port, make_tls_files
 from tests.servers.session import GIVEN, SessionServers
 
 __all__ = [
@@ -24,5 +24,6 @@ __all__ = [
     "TlsFiles",
     "Unavailable",
     "find",
+    "free_port",
     "make_tls_files",
 ]

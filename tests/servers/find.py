@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 from chasqui_engine._redis.embedded.server import find_server
-from chasqui_engine.errors import ConfigError
+from chasqui_engine.values.errors import ConfigError
 
 VALKEY = "valkey-9.1"
 REDIS_6 = "redis-6.2"

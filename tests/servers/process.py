@@ -93,7 +93,7 @@ class ServerProcess:
         """Start it and wait until it answers. A second start comes back on the same port."""
         # Between choosing a free port and listening on it, somebody else may take it.
         for _ in range(1 if self.port or self._unix_socket else _PORT_TRIES):
-            port = self.port or _free_port()
+            port = self.port or free_port()
             self._process = subprocess.Popen(
                 [self._binary, *self._args(port)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
             )
@@ -202,7 +202,8 @@ class ServerProcess:
             process.wait()
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port that nobody listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

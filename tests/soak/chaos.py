@@ -12,14 +12,14 @@ import redis.asyncio
 
 from chasqui_engine import Queue, RedisError
 from chasqui_engine._redis.commands.keys import QueueKeys
-from tests.integration.helpers import until
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     import subprocess
 
-    from tests.acceptance.harness import Fleet
-    from tests.integration.connections.proxy import Proxy
     from tests.servers import ServerProcess
+    from tests.support.connections.proxy import Proxy
+    from tests.support.faults.fleet import Fleet
 
 HARMLESS = {"scripts forgotten", "server frozen", "server full", "clients paused", "network slow"}
 """After these, nothing has a reason to run again."""

@@ -12,15 +12,15 @@ import pytest
 import redis.asyncio
 
 from chasqui_engine._redis.commands.keys import QueueKeys
-from chasqui_engine.clock import monotonic
-from chasqui_engine.codec import decode_job
-from tests.acceptance.harness import EMPTY, Fleet, Ledger, left_over, tasks_file
-from tests.acceptance.outages import ALWAYS
-from tests.integration.connections.proxy import Proxy
-from tests.integration.helpers import until
+from chasqui_engine.codec.envelope import decode_job
+from chasqui_engine.runtime.clock import monotonic
 from tests.servers import KINDS, ServerProcess
-from tests.soak import measure
 from tests.soak.chaos import HARMLESS, Adder, Chaos, fate
+from tests.support import measure
+from tests.support.connections.proxy import Proxy
+from tests.support.faults.fleet import EMPTY, Fleet, Ledger, left_over, tasks_file
+from tests.support.faults.outages import ALWAYS
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 import redis
 
-from tests.integration.connections.failovers import Load, fail_over
-from tests.integration.connections.sentinels import Watched
 from tests.servers import KINDS
+from tests.support.connections.failovers import Load, fail_over
+from tests.support.connections.sentinels import Watched
 
 if TYPE_CHECKING:
     from tests.servers import ServerProcess

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from redis.asyncio import Redis
 
-from tests.acceptance.harness import Ledger
-from tests.acceptance.kills import CONCURRENCY, Killed, kill_again_and_again
+from tests.support.faults.fleet import Ledger
+from tests.support.faults.kills import CONCURRENCY, Killed, kill_again_and_again
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import pytest
 import redis.asyncio
 
-from chasqui_engine.clock import monotonic
-from tests.acceptance.harness import EMPTY, Fleet, Ledger, left_over
-from tests.acceptance.kills import add_numbered
-from tests.integration.helpers import until
+from chasqui_engine.runtime.clock import monotonic
 from tests.servers import ServerProcess
+from tests.support.faults.fleet import EMPTY, Fleet, Ledger, left_over
+from tests.support.faults.kills import add_numbered
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

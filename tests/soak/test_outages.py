@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from tests.acceptance.outages import ALWAYS, EVERYSEC, outage
 from tests.servers import ServerProcess
+from tests.support.faults.outages import ALWAYS, EVERYSEC, outage
 
 TIMES = int(os.environ.get("CHASQUI_SOAK_OUTAGES", "3"))
 FSYNC = {"always": ALWAYS, "everysec": EVERYSEC}

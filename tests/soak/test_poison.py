@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from chasqui_engine._redis.commands.keys import QueueKeys
-from tests.security import poisoning
-from tests.soak.measure import rss_mib
+from tests.support.hostile import poisoning
+from tests.support.measure import rss_mib
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -11,10 +11,10 @@ from redis.asyncio import Redis
 
 from chasqui_engine import Consumer, ConsumerConfig, Job, Queue, RepeatPattern, SchedulerConfig
 from chasqui_engine._redis.commands.keys import QueueKeys
-from chasqui_engine.clock import monotonic
-from tests.integration.helpers import until
+from chasqui_engine.runtime.clock import monotonic
 from tests.servers import ServerProcess
-from tests.soak import measure
+from tests.support import measure
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from chasqui_engine import EncodeError
-from chasqui_engine.codec import decode_payload, encode_payload
+from chasqui_engine.codec.envelope import decode_payload, encode_payload
 from chasqui_engine.payload_json import MAX_DEPTH, json_text, preview, to_json
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from chasqui_engine import (
     SchedulerConfig,
     UnrecoverableError,
 )
+from tests.support.waiting import until
 from tests.wire.peer import act, record
-from tests.wire.theirs import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -26,11 +26,11 @@ from zoneinfo import ZoneInfo
 import pytest
 from redis.asyncio import Redis
 
-from chasqui_engine.codec import encode_spec
-from chasqui_engine.errors import ConfigError
+from chasqui_engine.codec.envelope import encode_spec
 from chasqui_engine.schedule.cron import CronSchedule
 from chasqui_engine.schedule.plan import plan_fires
 from chasqui_engine.schedule.spec import MissedFiresPolicy, RepeatableSpec, RepeatPattern
+from chasqui_engine.values.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

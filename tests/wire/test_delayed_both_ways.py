@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from chasqui_engine.codec import decode_delayed, decode_job
+from chasqui_engine.codec.envelope import decode_delayed, decode_job
+from tests.support.waiting import until
 from tests.wire.ours import wait_for_runs
-from tests.wire.theirs import until
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from chasqui_engine import MissedFiresPolicy, RepeatPattern
-from chasqui_engine.codec import decode_job
-from tests.wire.theirs import Theirs, until
+from chasqui_engine.codec.envelope import decode_job
+from tests.support.waiting import until
+from tests.wire.theirs import Theirs
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from chasqui_engine import JobFailedError, ResultUnavailableError
-from tests.wire.theirs import until
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from chasqui_engine import Consumer, ConsumerConfig, Job, JobFailedError
-from chasqui_engine.codec import decode_failure, encode_envelope
+from chasqui_engine import Consumer, ConsumerConfig, Job, JobFailedError, RetryLater
+from chasqui_engine.codec.envelope import decode_failure, encode_envelope
+from tests.support.waiting import until
 from tests.wire.ours import served, wait_for_runs
-from tests.wire.theirs import until
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
@@ -248,6 +248,21 @@ async def test_a_pause_is_ours_alone(ours: Ours, theirs: Theirs, server: Redis, 
     assert await ours.resume()
 
 
+async def test_when_a_job_was_added_to_the_stream(ours: Ours, theirs: Theirs) -> None:
+    """`active` of ours says it in a field that their subscriber passes on; theirs does not say it."""
+    await theirs.listen()
+    await theirs.add("n", 1, job_id="ours")
+    async with ours.working():
+        await theirs.wait_for_event("completed")
+    await theirs.add("n", 2, job_id="theirs")
+    await theirs.work()
+    heard = await theirs.wait_for_event("completed", 2)
+    by_us, by_them = named(heard, "active")
+    assert by_us["fields"]["attempt"] == 1
+    assert 0 <= int(by_us["fields"]["ts"]) - int(by_us["fields"]["enqueued_at_ms"]) < MINUTE_MS
+    assert "enqueued_at_ms" not in by_them["fields"]
+
+
 async def test_an_event_of_progress(ours: Ours, theirs: Theirs, redis86_url: str) -> None:
     """Their subscriber hears it like any other, and everything after it."""
 
@@ -302,3 +317,45 @@ async def test_keys_that_they_do_not_know(ours: Ours, theirs: Theirs, server: Re
     await theirs.work(store_results=True, max_attempts=2)
     [run] = await theirs.wait_for_runs(1)
     assert run[0] == "bad"
+
+
+async def test_a_jobs_log(ours: Ours, theirs: Theirs, server: Redis, keys: QueueKeys, redis86_url: str) -> None:
+    """A stream of its own, with the field and the time to live of newer versions of theirs; 1.3.0 leaves it alone."""
+
+    async def fail(job: Job) -> None:
+        job.log("ours: grüße")
+        raise RetryLater(0.1)
+
+    config = ConsumerConfig(
+        queue_name=ours.name, block_ms=50, delayed_enabled=False, run_scheduler=False, result_ttl_secs=100
+    )
+    job = await ours.add("n", 7)
+    async with served(Consumer(redis86_url, config).run, fail):
+        await until(lambda: server.zcard(keys.delayed))
+    await theirs.work(store_results=True)
+    assert await job.wait_for_result(timeout=10) == 7
+    [(_, fields)] = await server.xrange(keys.log(job.id))
+    assert fields == {b"line": "ours: grüße".encode()}
+    assert 80 < await server.ttl(keys.log(job.id)) <= 100
+    # Theirs is read as ours is.
+    await server.xadd(keys.log("other"), {"line": "theirs"})
+    assert await ours.get_job_logs("other") == (["theirs"], 1)
+
+
+@pytest.mark.parametrize("count", [False, True])
+async def test_a_postponed_job(ours: Ours, theirs: Theirs, redis86_url: str, count: bool) -> None:
+    """Their promoter brings what our handler postponed, and their worker runs it as the run that it is."""
+
+    async def postpone(job: Job) -> None:
+        raise RetryLater(0.5, count=count)
+
+    config = ConsumerConfig(queue_name=ours.name, block_ms=50, delayed_enabled=False, run_scheduler=False)
+    job = await ours.add("n", {"value": 7})
+    await theirs.listen()
+    async with served(Consumer(redis86_url, config).run, postpone):
+        scheduled = named(await theirs.wait_for_event("retry-scheduled"), "retry-scheduled")
+    await theirs.work()
+    [run] = await theirs.wait_for_runs(1)
+    assert (run[0], run[2], run[3]) == (job.id, {"value": 7}, int(count))
+    assert [event["job_id"] for event in scheduled] == [job.id]
+    assert named(await theirs.heard(), "failed") == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import json
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
+from tests.support.waiting import until
 from tests.wire.peer import from_json, to_json
 
 ANSWER_TIMEOUT_S = 30.0
@@ -106,15 +106,3 @@ class Theirs:
             return events if sum(event["name"] == name for event in events) >= count else None
 
         return await until(heard)
-
-
-async def until(condition: Any, timeout_s: float = 25.0) -> Any:
-    """What `condition` (plain or async) returns, as soon as that is true."""
-    async with asyncio.timeout(timeout_s):
-        while True:
-            value = condition()
-            if inspect.isawaitable(value):
-                value = await value
-            if value:
-                return value
-            await asyncio.sleep(0.01)

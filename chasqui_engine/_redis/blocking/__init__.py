@@ -1,1 +1,1 @@
-"""The blocking client, for those who move whole pages and chunks."""
+"""The blocking client, which moves whole pages and chunks."""

@@ -1,4 +1,4 @@
-"""A blocking connection for those who move whole pages and chunks: one command batch at a time, bytes as they come.
+"""A blocking connection that moves whole pages and chunks: one command batch at a time, bytes as they come.
 
 The redis client opens and authenticates it; from then on its socket is ours, as in `connection.py`.
 """
@@ -19,8 +19,8 @@ from chasqui_engine._redis.client.link import Argument, CommandError, is_for_lat
 from chasqui_engine._redis.client.protocol import Reply
 from chasqui_engine._redis.client.replies import ReplyError, new_reader
 from chasqui_engine._redis.commands.scripts import Script
-from chasqui_engine.clock import monotonic
-from chasqui_engine.errors import RedisError
+from chasqui_engine.runtime.clock import monotonic
+from chasqui_engine.values.errors import RedisError
 
 REPLY_TIMEOUT_S = 60.0
 PATIENCE_S = 10.0
@@ -37,11 +37,11 @@ class LostConnectionError(RedisError):
 
 
 class UnreachableError(RedisError):
-    """The server was never reached: that is told at once, and not tried on."""
+    """The server was never reached: the error is raised at once, without a retry."""
 
 
 class BulkConnection:
-    """One connection to whoever holds a queue; used by one thread."""
+    """One connection to the server that holds a queue; used by one thread."""
 
     def __init__(self, url: str | None, key: str, *, client_name: str = "chasqui-bulk") -> None:
         self._endpoint: BlockingEndpoint = blocking_endpoint_for(url, key)
@@ -95,11 +95,11 @@ class BulkConnection:
         """Sends packed commands; their replies are to be received."""
         wire = self._socket or self._connect()
         if self._endpoint.has_moved():
-            raise self._lost("the master is being replaced")
+            raise self._lose("the master is being replaced")
         try:
             wire.sendall(packed)
         except OSError as err:
-            raise self._lost(err) from err
+            raise self._lose(err) from err
 
     def receive(self) -> Reply:
         """The next reply, parsed."""
@@ -108,7 +108,7 @@ class BulkConnection:
             self._replies.feed(self._receive_some())
             reply = self._replies.gets()
         if type(reply) is ReplyError and is_for_later(str(reply)):
-            raise self._lost(str(reply))
+            raise self._lose(str(reply))
         return reply
 
     def run(self, script: Script, keys: Sequence[str], args: Sequence[Argument]) -> Reply:
@@ -124,7 +124,7 @@ class BulkConnection:
 
     def ask_for_page(self, *command: Argument) -> None:
         """Sends a command whose reply `receive_page` gives as raw bytes."""
-        # What the server echoes after the reply marks its end, so that nobody has to parse it to find that.
+        # What the server echoes after the reply marks its end, so the reply need not be parsed to find it.
         token = os.urandom(16).hex().encode()
         self._end_mark = b"$32\r\n" + token + b"\r\n"
         self.send(pack(command) + pack(("ECHO", token)))
@@ -158,9 +158,9 @@ class BulkConnection:
         try:
             data = wire.recv(_RECEIVE_BYTES)
         except OSError as err:
-            raise self._lost(err) from err
+            raise self._lose(err) from err
         if not data:
-            raise self._lost(None)
+            raise self._lose(None)
         return data
 
     def _connect(self) -> socket.socket:
@@ -179,7 +179,7 @@ class BulkConnection:
         self._was_connected = True
         return wire
 
-    def _lost(self, err: OSError | str | None) -> LostConnectionError:
+    def _lose(self, err: OSError | str | None) -> LostConnectionError:
         self._drop()
         return LostConnectionError(f"lost the connection to {self.address}: {str(err or '') or 'closed by the server'}")
 

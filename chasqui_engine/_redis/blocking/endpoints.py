@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
-from urllib.parse import parse_qsl, quote, unquote, urlencode
+from urllib.parse import quote
 
-from redis import ConnectionPool
 from redis.backoff import NoBackoff
+from redis.connection import Connection, SSLConnection, UnixDomainSocketConnection
 from redis.crc import key_slot
 from redis.exceptions import ConnectionError as ClientConnectionError
 from redis.exceptions import RedisError as ClientError
@@ -14,19 +14,26 @@ from redis.retry import Retry
 from redis.sentinel import Sentinel
 
 from chasqui_engine._redis.blocking.failover import SentinelListener
-from chasqui_engine._redis.client.server import unintroduced
-from chasqui_engine._redis.client.urls import SCHEMES, HostPort, resolve_url, scheme_of, split_url
-from chasqui_engine.errors import ConfigError, error_text
-from chasqui_engine.posix import need_posix
+from chasqui_engine._redis.client.server import without_introduction
+from chasqui_engine._redis.client.url_plan import (
+    CONNECT_TIMEOUT_S,
+    ServerPlan,
+    plan_cluster,
+    plan_sentinel,
+    plan_server,
+)
+from chasqui_engine._redis.client.urls import SCHEMES, HostPort, resolve_url, scheme_of
+from chasqui_engine.runtime.posix import need_posix
+from chasqui_engine.values.errors import ConfigError, error_text
 
 if TYPE_CHECKING:
     from chasqui_engine._redis.embedded.server import EmbeddedServer
 
-_CONNECT_TIMEOUT_S = 5.0
+_CONNECTION_CLASSES: dict[str, Any] = {"redis": Connection, "rediss": SSLConnection, "unix": UnixDomainSocketConnection}
 
 
 class BlockingEndpoint(Protocol):
-    """Opens blocking connections to whoever holds the queue right now."""
+    """Opens blocking connections to the server that holds the queue right now."""
 
     address: str
     """For people: never a password in it."""
@@ -44,16 +51,10 @@ class BlockingEndpoint(Protocol):
 class _Server:
     """One server, by TCP, TLS or unix socket."""
 
-    def __init__(self, url: str) -> None:
-        try:
-            pool = ConnectionPool.from_url(url)
-            self._connection_class = pool.connection_class
-            self._options: dict[str, Any] = {**_defaults(url), **pool.connection_kwargs}
-            self._connection_class(**self._options)
-        except (ValueError, TypeError, ClientError):
-            # What the client says may quote the URL, and that may hold a password.
-            raise ConfigError("url has an option that is malformed or that the redis client does not take") from None
-        self.address = self._options.get("path") or f"{self._options['host']}:{self._options['port']}"
+    def __init__(self, plan: ServerPlan) -> None:
+        self._connection_class = _CONNECTION_CLASSES[plan.scheme]
+        self._options = {**plan.options, "retry": Retry(NoBackoff(), 0)}  # the connection decides when to try again
+        self.address = plan.address
 
     def open(self, client_name: str) -> Any:
         return self._open({"client_name": client_name})
@@ -69,51 +70,31 @@ class _Server:
         """Holds nothing."""
 
     def _open(self, further: dict[str, Any]) -> Any:
-        connection = unintroduced(self._connection_class(**{**self._options, **further}))
+        connection = without_introduction(self._connection_class(**{**self._options, **further}))
         connection.connect()
         return connection
-
-
-def _defaults(url: str) -> dict[str, Any]:
-    options: dict[str, Any] = {
-        "protocol": 2,  # replies of one shape from every server
-        "socket_connect_timeout": _CONNECT_TIMEOUT_S,
-        "retry": Retry(NoBackoff(), 0),  # the connection decides when to try again
-    }
-    if scheme_of(url) != "unix":
-        options |= {"host": "localhost", "port": 6379, "socket_keepalive": True}
-    if scheme_of(url) == "rediss":
-        options["ssl_check_hostname"] = "ssl_cert_reqs=none" not in url
-    return options
 
 
 class _SentinelMaster:
     """The master that the sentinels name; asked again at every connect, and left as soon as they replace it."""
 
     def __init__(self, url: str) -> None:
-        parts = split_url(url, 26379)
-        service, _, db = parts.path.partition("/")
-        if not service:
-            raise ConfigError("url for Sentinel needs the service name: redis+sentinel://host:port/service/db")
-        given = parse_qsl(parts.query, keep_blank_values=True)
-        own = {key.removeprefix("sentinel_"): value for key, value in given if key.startswith("sentinel_")}
-        query = urlencode([pair for pair in given if not pair[0].startswith("sentinel_")])
-        tls = own.pop("tls", "true" if parts.scheme == "rediss" else "false") == "true"
-        self._server = _Server(parts.at(parts.places[0], db, query))
+        plan = plan_sentinel(url)
+        self._server = _Server(plan.master)
+        login = {name: value for name, value in plan.sentinels.options.items() if name not in ("host", "port")}
         self._sentinel = Sentinel(
-            [(place.host, place.port) for place in parts.places],
+            plan.places,
             sentinel_kwargs={
-                "socket_timeout": _CONNECT_TIMEOUT_S,
-                "protocol": 2,
+                "socket_timeout": CONNECT_TIMEOUT_S,
+                **login,
                 "retry": Retry(NoBackoff(), 0),
-                **({"ssl": True} if tls else {}),
-                **own,
+                "ssl": plan.sentinels.scheme == "rediss",
             },
         )
-        self._service = unquote(service)
+        self._service = plan.service
         self._listener = SentinelListener(self._sentinel.sentinels, self._service)
         self._place: HostPort
-        self.address = f"sentinel {self._service} at {_listed(parts.places)}"
+        self.address = plan.address
 
     def open(self, client_name: str) -> Any:
         self._listener.listen()
@@ -135,11 +116,11 @@ class _ClusterSlot:
     """The node of a Cluster that owns a key's slot; looked up again at every connect."""
 
     def __init__(self, url: str, key: str) -> None:
-        parts = split_url(url, 6379)
-        self._node = _Server(parts.at(parts.places[0], query=parts.query))
-        self._places = parts.places
+        plan = plan_cluster(url)
+        self._node = _Server(plan.node)
+        self._places = plan.places
         self._slot = key_slot(key.encode())
-        self.address = f"cluster at {_listed(parts.places)}"
+        self.address = plan.address
 
     def open(self, client_name: str) -> Any:
         return self._node.open_at(client_name, self._owner(client_name))
@@ -164,16 +145,12 @@ class _ClusterSlot:
             for first, last, owner, *_replicas in ranges:
                 if first <= self._slot <= last:
                     return HostPort(owner[0].decode() or place.host, int(owner[1]))
-            problems.append(f"{place.host}:{place.port} knows nobody who serves slot {self._slot}")
-        raise ClientConnectionError(f"no node of the cluster helps: {'; '.join(problems)}")
-
-
-def _listed(places: tuple[HostPort, ...]) -> str:
-    return ", ".join(f"{host}:{port}" for host, port in places)
+            problems.append(f"{place.host}:{place.port} has no owner for slot {self._slot}")
+        raise ClientConnectionError(f"no node of the cluster gave the owner of the slot: {'; '.join(problems)}")
 
 
 class _Embedded:
-    """A private server on a unix socket, started by whoever comes first."""
+    """A private server on a unix socket, started by the first process that uses it."""
 
     def __init__(self, url: str) -> None:
         need_posix("embedded://")
@@ -190,12 +167,12 @@ class _Embedded:
     def open(self, client_name: str) -> Any:
         from chasqui_engine._redis.embedded import server
 
-        # Claimed anew at every connect: that brings back a server that has died.
+        # Claimed again at every connect: that starts a server that has died.
         before = self._held
         self._held = server.acquire_blocking(self._address.directory, appendfsync=self._address.appendfsync)
         if before is not None:
             before.release()
-        return _Server(f"unix://{quote(self._held.socket_path)}").open(client_name)
+        return _Server(plan_server(f"unix://{quote(self._held.socket_path)}")).open(client_name)
 
     def has_moved(self) -> bool:
         return False
@@ -213,9 +190,9 @@ def blocking_endpoint_for(url: str | None, key: str) -> BlockingEndpoint:
     if scheme == "embedded":
         return _Embedded(url)
     if scheme in ("redis", "rediss", "unix"):
-        return _Server(url)
+        return _Server(plan_server(url))
     if scheme in ("redis+sentinel", "rediss+sentinel"):
         return _SentinelMaster(url)
     if scheme in ("redis+cluster", "rediss+cluster"):
         return _ClusterSlot(url, key)
-    raise ConfigError(f"url must begin with one of {SCHEMES}")
+    raise ConfigError(f"redis_url must begin with one of {SCHEMES}")

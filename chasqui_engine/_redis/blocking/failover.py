@@ -1,4 +1,4 @@
-"""News of failovers for a blocking connection: looked for before each write, without waiting and without a thread."""
+"""News of failovers for a blocking connection: read before each write, without waiting and without a thread."""
 
 from __future__ import annotations
 

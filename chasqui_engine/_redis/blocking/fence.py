@@ -64,7 +64,7 @@ def how_begun(connection: BulkConnection, keys: QueueKeys, write_id: str) -> Beg
     return Begun(run.decode(), int(size), None if partitions is None else int(partitions))
 
 
-def ended(connection: BulkConnection, keys: QueueKeys, write_id: str, partitions: int) -> None:
+def end_write(connection: BulkConnection, keys: QueueKeys, write_id: str, partitions: int) -> None:
     """Notes how many partitions the write has, for who comes after; a write that left nothing is not noted."""
     key = fence_key(keys, write_id)
     if connection.call("EXISTS", key):

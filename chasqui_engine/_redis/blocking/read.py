@@ -9,7 +9,7 @@ from functools import partial
 from chasqui_engine._redis.blocking.connection import BulkConnection
 from chasqui_engine._redis.client.link import CommandError
 from chasqui_engine._redis.client.protocol import Reply
-from chasqui_engine._redis.client.replies import ReplyError
+from chasqui_engine._redis.client.replies import ReplyError, time_ms
 from chasqui_engine._redis.commands.keys import QueueKeys
 
 _TRIES = 5
@@ -19,7 +19,7 @@ _SPECIAL = str.maketrans({c: f"\\{c}" for c in "*?[]\\^-"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamFacts:
-    """How a stream stands."""
+    """The state of a stream."""
 
     length: int
     first_id: str | None
@@ -32,7 +32,7 @@ class StreamFacts:
 
 
 def stream_facts(connection: BulkConnection, key: str) -> StreamFacts:
-    """How the stream stands right now; one that does not exist is empty."""
+    """The state of the stream right now; one that does not exist is empty."""
     try:
         reply = connection.call("XINFO", "STREAM", key)
     except CommandError as err:
@@ -53,8 +53,7 @@ def stream_facts(connection: BulkConnection, key: str) -> StreamFacts:
 
 def server_now_ms(connection: BulkConnection) -> int:
     """The server's clock."""
-    seconds, micros = connection.call("TIME")
-    return int(seconds) * 1000 + int(micros) // 1000
+    return time_ms(connection.call("TIME"))
 
 
 def sample_ids(connection: BulkConnection, key: str, starts: Sequence[str], end: str, count: int) -> list[list[str]]:
@@ -75,13 +74,14 @@ Scored = tuple[bytes, float]
 def scored_pages(connection: BulkConnection, key: str, low: str, high: str, count: int) -> Iterator[list[Scored]]:
     """Members of a sorted set by score, page by page; `low` and `high` as ZRANGEBYSCORE takes them."""
     page = _from_score(connection, key, low, high, count)
+    is_all = len(page) < count
     done: tuple[float, bytes] | None = None
     while page:
         fresh = [entry for entry in page if done is None or (entry[1], entry[0]) > done]
         if fresh:
             yield fresh
             done = fresh[-1][1], fresh[-1][0]
-        page = _after(connection, key, page[-1], high, count)
+        page = [] if is_all else _after(connection, key, page[-1], high, count)
 
 
 def _after(connection: BulkConnection, key: str, last: Scored, high: str, count: int) -> list[Scored]:

@@ -1,8 +1,10 @@
-"""Which dead letters were made jobs again: a set of their ids beside the dead-letter stream."""
+"""Marks of dead letters that were redriven, in a hash beside the dead-letter stream: when, by whom and as which job."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 
 from chasqui_engine._redis.blocking.connection import BulkConnection
 from chasqui_engine._redis.commands.keys import QueueKeys
@@ -12,28 +14,63 @@ _KEEP_S = 90 * 86_400
 """How long after the last redrive the marks are kept."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedriveMark:
+    """What became of a dead letter."""
+
+    at_ms: int
+    by: str
+    queue: str
+    """The queue to which the job was added."""
+    job_id: str
+
+
 def _key(keys: QueueKeys) -> str:
-    return f"{keys.prefix}:redriven"
+    return f"{keys.prefix}:redrives"
 
 
-def mark_redriven(connection: BulkConnection, keys: QueueKeys, entry_ids: Sequence[str]) -> None:
-    """Marks dead letters as made jobs again."""
+def mark_redriven(connection: BulkConnection, keys: QueueKeys, marks: Mapping[str, RedriveMark]) -> None:
+    """Marks dead letters, given by their ids."""
+    entry_ids = list(marks)
     for start in range(0, len(entry_ids), _PAGE):
-        connection.call("SADD", _key(keys), *entry_ids[start : start + _PAGE])
+        page = entry_ids[start : start + _PAGE]
+        pairs = [text for entry_id in page for text in (entry_id, json.dumps(asdict(marks[entry_id])))]
+        connection.call("HSET", _key(keys), *pairs)
     connection.call("EXPIRE", _key(keys), _KEEP_S)
 
 
-def redriven(connection: BulkConnection, keys: QueueKeys, entry_ids: Sequence[str]) -> set[str]:
-    """Those of `entry_ids` that are marked."""
-    found: set[str] = set()
+def read_marks(connection: BulkConnection, keys: QueueKeys, entry_ids: Sequence[str]) -> dict[str, RedriveMark | None]:
+    """The marks of those of `entry_ids` that have one; None for a mark that cannot be read."""
+    found: dict[str, RedriveMark | None] = {}
     for start in range(0, len(entry_ids), _PAGE):
         page = entry_ids[start : start + _PAGE]
-        replies = connection.call_many([("SISMEMBER", _key(keys), entry_id) for entry_id in page])
-        found.update(entry_id for entry_id, reply in zip(page, replies, strict=True) if reply == 1)
+        marks = connection.call("HMGET", _key(keys), *page)
+        found |= {entry_id: _parse(text) for entry_id, text in zip(page, marks, strict=True) if text is not None}
     return found
 
 
-def taken(connection: BulkConnection, keys: QueueKeys, job_ids: Sequence[str]) -> set[str]:
+def _parse(text: bytes) -> RedriveMark | None:
+    try:
+        content = json.loads(text)
+        mark = RedriveMark(**content)
+    except (ValueError, TypeError, RecursionError):
+        return None
+    kinds = {"at_ms": int, "by": str, "queue": str, "job_id": str}
+    return mark if all(type(content[name]) is kind for name, kind in kinds.items()) else None
+
+
+def list_redriven(connection: BulkConnection, keys: QueueKeys) -> set[str]:
+    """The ids of all that are marked."""
+    found: set[str] = set()
+    cursor = b"0"
+    while True:
+        cursor, page = connection.call("HSCAN", _key(keys), cursor, "COUNT", _PAGE)
+        found.update(entry_id.decode() for entry_id in page[::2])
+        if cursor == b"0":
+            return found
+
+
+def find_taken(connection: BulkConnection, keys: QueueKeys, job_ids: Sequence[str]) -> set[str]:
     """Those of `job_ids` under which a job was added and cannot be added again yet."""
     found: set[str] = set()
     for start in range(0, len(job_ids), _PAGE):
@@ -41,14 +78,3 @@ def taken(connection: BulkConnection, keys: QueueKeys, job_ids: Sequence[str]) -
         replies = connection.call_many([("EXISTS", keys.taken(job_id)) for job_id in page])
         found.update(job_id for job_id, reply in zip(page, replies, strict=True) if reply == 1)
     return found
-
-
-def all_redriven(connection: BulkConnection, keys: QueueKeys) -> set[str]:
-    """All that are marked."""
-    found: set[str] = set()
-    cursor = b"0"
-    while True:
-        cursor, page = connection.call("SSCAN", _key(keys), cursor, "COUNT", _PAGE)
-        found.update(member.decode() for member in page)
-        if cursor == b"0":
-            return found

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from chasqui_engine.errors import RedisError
-from chasqui_engine.identity import for_client_list, library_name, version
+from chasqui_engine.runtime.identity import for_client_list, library_name, version
+from chasqui_engine.values.errors import RedisError
 
 # FUNCTION came to Redis together with the flags of scripts.
 PROBE = (("INFO",), ("COMMAND", "INFO", "XACKDEL", "FUNCTION"))
@@ -46,9 +46,9 @@ class Capabilities:
         """From the replies to `PROBE`; a reply that is an error (an ACL, say) counts as not having it."""
         facts = read_info(info)
         valkey = "valkey_version" in facts
-        # Valkey tells a redis_version for compatibility; what it offers goes by its own.
+        # Valkey reports a redis_version for compatibility; what it offers goes by its own.
         redis_version = _numbers(facts.get("redis_version", ""))
-        ackdel, functions = _known(commands)
+        ackdel, functions = _read_commands(commands)
         return Capabilities(
             server="valkey" if valkey else "redis",
             version=facts.get("valkey_version" if valkey else "redis_version", "unknown"),
@@ -86,7 +86,7 @@ def read_info(info: Any) -> dict[str, str]:
     return dict(line.split(":", 1) for line in lines if ":" in line)
 
 
-def _known(commands: Any) -> tuple[bool, bool]:
+def _read_commands(commands: Any) -> tuple[bool, bool]:
     """Which of the commands asked for the server has; none, when it does not say."""
     if not isinstance(commands, list) or len(commands) != 2:
         return False, False

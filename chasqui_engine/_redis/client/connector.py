@@ -8,13 +8,13 @@ from chasqui_engine._redis.client.endpoints import FetchCredentials, endpoint_fo
 from chasqui_engine._redis.client.link import Link
 from chasqui_engine._redis.client.outage_log import OutageLog
 from chasqui_engine._redis.commands.keys import QueueKeys
-from chasqui_engine.identity import for_client_list
+from chasqui_engine.runtime.identity import for_client_list
 
 FOR_EVER = math.inf
 """Patience of what runs unattended: it waits for the server to come back, however long that takes."""
 
 A_MOMENT_S = 5.0
-"""Patience of what somebody waits for: it rides out a short break, then says so."""
+"""Patience of a call that a user waits for: it rides out a short break, then fails."""
 
 
 class Connector:
@@ -24,7 +24,7 @@ class Connector:
         self.keys = QueueKeys(queue)
         self._endpoint = endpoint_for(url, self.keys.stream, fetch)
         self._role = role
-        self._trouble = OutageLog(self._endpoint.address)
+        self._outage = OutageLog(self._endpoint.address)
         self._links: list[Link] = []
 
     @property
@@ -40,7 +40,7 @@ class Connector:
     def link(self, patience_s: float) -> Link:
         """A new link, not yet connected."""
         name = for_client_list(f"chasqui-{self._role}:{self.keys.queue}")
-        link = Link(self._endpoint, client_name=name, patience_s=patience_s, trouble=self._trouble)
+        link = Link(self._endpoint, client_name=name, patience_s=patience_s, outage=self._outage)
         self._links.append(link)
         return link
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlencode
 
 from redis.asyncio.connection import AbstractConnection, Connection
 from redis.crc import key_slot
@@ -14,8 +13,9 @@ from chasqui_engine._redis.client import sentinel_watch
 from chasqui_engine._redis.client.protocol import RedisProtocol
 from chasqui_engine._redis.client.sentinel_watch import SentinelWatch
 from chasqui_engine._redis.client.server import FetchCredentials, Server
-from chasqui_engine._redis.client.urls import HostPort, UrlParts, split_url
-from chasqui_engine.errors import ConfigError, error_text
+from chasqui_engine._redis.client.url_plan import plan_cluster, plan_sentinel
+from chasqui_engine._redis.client.urls import HostPort
+from chasqui_engine.values.errors import error_text
 
 _NEWS_WITHIN_S = 1.0
 """How long a connect waits for the end of a failover before it says that there is one."""
@@ -26,20 +26,14 @@ class SentinelMaster:
 
     def __init__(self, url: str, fetch: FetchCredentials | None) -> None:
         self._url = url
-        parts = split_url(url, 26379)
-        service, _, db = parts.path.partition("/")
-        if not service:
-            raise ConfigError("redis_url for Sentinel needs the service name: redis+sentinel://host:port/service/db")
-        given = parse_qsl(parts.query, keep_blank_values=True)
-        own = {key: value for key, value in given if key.startswith("sentinel_")}
-        query = urlencode([pair for pair in given if pair[0] not in own])
-        self._master = Server(parts.at(parts.places[0], db, query), fetch)
-        self._sentinels = _sentinel_client(parts, query, own)
-        self._places = list(parts.places)
-        self._service = unquote(service)
+        plan = plan_sentinel(url)
+        self._master = Server(plan.master, fetch)
+        self._sentinels = Server(plan.sentinels)
+        self._places = list(plan.places)
+        self._service = plan.service
         self._watch: SentinelWatch | None = None
-        self.address = f"sentinel {self._service} at {_listed(parts.places)}"
-        self.database = self._master.database
+        self.address = plan.address
+        self.database = plan.master.database
 
     async def open(self, client_name: str) -> AbstractConnection:
         watch = self._watch
@@ -51,10 +45,10 @@ class SentinelMaster:
             raise ClientConnectionError("the sentinels are replacing the master")
         return await self._master.open_at(client_name, place)
 
-    def opened(self, connection: AbstractConnection, wire: RedisProtocol) -> None:
+    def on_open(self, connection: AbstractConnection, wire: RedisProtocol) -> None:
         """Has the connection left when its master is replaced."""
         if self._watch is not None and isinstance(connection, Connection):
-            self._watch.opened(wire, HostPort(connection.host, int(connection.port)))
+            self._watch.on_open(wire, HostPort(connection.host, int(connection.port)))
 
     async def close(self) -> None:
         """Listens to the sentinels no more."""
@@ -79,36 +73,22 @@ class SentinelMaster:
         raise ClientConnectionError(f"no sentinel names a master: {'; '.join(problems)}")
 
 
-def _sentinel_client(parts: UrlParts, query: str, given: dict[str, str]) -> Server:
-    """To the sentinels goes the same way as to the master, but for what `sentinel_…` options say."""
-    tls = given.pop("sentinel_tls", "")
-    scheme = {"": parts.scheme, "true": "rediss", "false": "redis"}.get(tls.lower())
-    login = {key.removeprefix("sentinel_"): given.pop(key, None) for key in ("sentinel_username", "sentinel_password")}
-    if given or scheme is None:
-        raise ConfigError("redis_url takes sentinel_username, sentinel_password and sentinel_tls=true|false")
-    wanted = ("ssl_", "socket_") if scheme == "rediss" else ("socket_",)
-    options = urlencode([pair for pair in parse_qsl(query) if pair[0].startswith(wanted)])
-    return Server(parts._replace(scheme=scheme, login="").at(parts.places[0], query=options), None, **login)
-
-
 class ClusterSlot:
     """The node of a Cluster that owns a key's slot; looked up again at every connect."""
 
     def __init__(self, url: str, fetch: FetchCredentials | None, key: str) -> None:
-        parts = split_url(url, 6379)
-        if parts.path not in ("", "0"):
-            raise ConfigError("redis_url: a Cluster has no databases but 0")
-        self._node = Server(parts.at(parts.places[0], query=parts.query), fetch)
-        self._given = parts.places
-        self._places = list(parts.places)
+        plan = plan_cluster(url)
+        self._node = Server(plan.node, fetch)
+        self._given = plan.places
+        self._places = list(plan.places)
         self._slot = key_slot(key.encode())
-        self.address = f"cluster at {_listed(parts.places)}"
+        self.address = plan.address
         self.database = 0
 
     async def open(self, client_name: str) -> AbstractConnection:
         return await self._node.open_at(client_name, await self._find())
 
-    def opened(self, connection: AbstractConnection, wire: RedisProtocol) -> None:
+    def on_open(self, connection: AbstractConnection, wire: RedisProtocol) -> None:
         """Nothing to do: a node that loses the slot says so itself, and takes no writes meanwhile."""
 
     async def close(self) -> None:
@@ -129,8 +109,8 @@ class ClusterSlot:
             for first, last, owner, *_replicas in ranges:
                 if first <= self._slot <= last:
                     return _node_place(owner, place)
-            problems.append(f"{place.host}:{place.port} knows nobody who serves slot {self._slot}")
-        raise ClientConnectionError(f"no node of the cluster helps: {'; '.join(problems)}")
+            problems.append(f"{place.host}:{place.port} has no owner for slot {self._slot}")
+        raise ClientConnectionError(f"no node of the cluster gave the owner of the slot: {'; '.join(problems)}")
 
     def _learn(self, ranges: list[Any], asked: HostPort) -> None:
         """Keeps the nodes to ask the next time: those in the URL may be gone one day."""
@@ -144,7 +124,3 @@ def _node_place(node: list[Any], asked: HostPort) -> HostPort:
     # A node that does not know its own name means the one under which it was asked.
     host = node[0].decode() if node[0] else ""
     return HostPort(asked.host if host in ("", "?") else host, int(node[1]))
-
-
-def _listed(places: tuple[HostPort, ...]) -> str:
-    return ", ".join(f"{host}:{port}" for host, port in places)

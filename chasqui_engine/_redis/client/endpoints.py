@@ -15,9 +15,10 @@ from redis.asyncio.connection import AbstractConnection
 from chasqui_engine._redis.client.discovery import ClusterSlot, SentinelMaster
 from chasqui_engine._redis.client.protocol import RedisProtocol
 from chasqui_engine._redis.client.server import FetchCredentials, Server
+from chasqui_engine._redis.client.url_plan import plan_server
 from chasqui_engine._redis.client.urls import SCHEMES, resolve_url, scheme_of
-from chasqui_engine.errors import ConfigError
-from chasqui_engine.posix import need_posix
+from chasqui_engine.runtime.posix import need_posix
+from chasqui_engine.values.errors import ConfigError
 
 if TYPE_CHECKING:
     from chasqui_engine._redis.embedded.server import EmbeddedServer
@@ -26,7 +27,7 @@ __all__ = ["Endpoint", "FetchCredentials", "endpoint_for"]
 
 
 class Endpoint(Protocol):
-    """Opens connections to whoever holds the queue right now."""
+    """Opens connections to the server that holds the queue right now."""
 
     address: str
     """For people: never a password in it."""
@@ -36,7 +37,7 @@ class Endpoint(Protocol):
     async def open(self, client_name: str) -> AbstractConnection:
         """A connection that has shaken hands."""
 
-    def opened(self, connection: AbstractConnection, wire: RedisProtocol) -> None:
+    def on_open(self, connection: AbstractConnection, wire: RedisProtocol) -> None:
         """Says what became of a connection; the endpoint retires the wire when its server is about to be replaced."""
 
     async def close(self) -> None:
@@ -44,7 +45,7 @@ class Endpoint(Protocol):
 
 
 class _Embedded:
-    """A private server on a unix socket, started by whoever comes first."""
+    """A private server on a unix socket, started by the first process that uses it."""
 
     def __init__(self, url: str) -> None:
         need_posix("embedded://")
@@ -60,14 +61,14 @@ class _Embedded:
         from chasqui_engine._redis.embedded import server
 
         async with self._opening:
-            # Claimed anew at every connect: that brings back a server that has died.
+            # Claimed again at every connect: that starts a server that has died.
             before = self._held
             self._held = await server.acquire(self._address.directory, appendfsync=self._address.appendfsync)
             if before is not None:
                 before.release()
-            return await Server(f"unix://{quote(self._held.socket_path)}").open(client_name)
+            return await Server(plan_server(f"unix://{quote(self._held.socket_path)}")).open(client_name)
 
-    def opened(self, connection: AbstractConnection, wire: RedisProtocol) -> None:
+    def on_open(self, connection: AbstractConnection, wire: RedisProtocol) -> None:
         """Nothing to do."""
 
     async def close(self) -> None:
@@ -83,7 +84,7 @@ def endpoint_for(url: str | None, key: str, fetch: FetchCredentials | None = Non
     if scheme == "embedded":
         return _Embedded(url)
     if scheme in ("redis", "rediss", "unix"):
-        return Server(url, fetch)
+        return Server(plan_server(url), fetch)
     if scheme in ("redis+sentinel", "rediss+sentinel"):
         return SentinelMaster(url, fetch)
     if scheme in ("redis+cluster", "rediss+cluster"):

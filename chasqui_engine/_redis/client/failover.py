@@ -1,4 +1,4 @@
-"""What sentinels publish about a failover, and what follows for those who are connected to the master.
+"""What sentinels publish about a failover, and what follows for connections to the master.
 
 A failover that people ask for leaves the old master alive, and it takes writes until a sentinel makes it a replica,
 some nine seconds after the other server was promoted: all of them are lost. Clients therefore leave before the
@@ -8,7 +8,7 @@ promotion, which the sentinel in charge announces one or two of its rounds (of 5
 from __future__ import annotations
 
 from chasqui_engine._redis.client.urls import HostPort
-from chasqui_engine.clock import monotonic
+from chasqui_engine.runtime.clock import monotonic
 
 _BEGUN = "+failover-state-select-slave"
 _SWITCHED = "+switch-master"
@@ -40,7 +40,7 @@ class FailoverNews:
         return place == self._left and monotonic() - self._left_at < LONGEST_S
 
     def read(self, channel: str, text: str) -> bool:
-        """Takes in a message; True if those who are connected to the master have to leave it."""
+        """Takes in a message; True if connections to the master have to be closed."""
         words = text.split()
         if channel == _SWITCHED:
             if len(words) != 5 or words[0] != self._service:

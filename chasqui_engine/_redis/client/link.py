@@ -23,8 +23,8 @@ from chasqui_engine._redis.client.protocol import LostError, RedisProtocol, Repl
 from chasqui_engine._redis.client.refusals import refusal_to_connect
 from chasqui_engine._redis.client.replies import ReplyError
 from chasqui_engine._redis.commands.scripts import Script
-from chasqui_engine.clock import monotonic
-from chasqui_engine.errors import ChasquiError, RedisError, RefusedError, ShutdownError
+from chasqui_engine.runtime.clock import monotonic
+from chasqui_engine.values.errors import ChasquiError, RedisError, RefusedError, ShutdownError
 
 Argument = str | bytes | int | float
 
@@ -50,6 +50,8 @@ def pack(command: tuple[Argument, ...]) -> bytes:
 class CommandError(RedisError):
     """The server's own words about a command it refused."""
 
+    is_reply = True
+
 
 class RefusedCommandError(CommandError, RefusedError):
     """The same, of a command that would be refused again."""
@@ -59,7 +61,7 @@ class _Problem(NamedTuple):
     """Why a command has to be sent again."""
 
     error: RedisError
-    """For whoever gives up."""
+    """Raised when patience ends."""
     warning: str | None
     """For the log; None when it may be over at once."""
 
@@ -67,9 +69,9 @@ class _Problem(NamedTuple):
 class Link:
     """A connection that mends itself."""
 
-    def __init__(self, endpoint: Endpoint, *, client_name: str, patience_s: float, trouble: OutageLog) -> None:
+    def __init__(self, endpoint: Endpoint, *, client_name: str, patience_s: float, outage: OutageLog) -> None:
         self._endpoint = endpoint
-        self._trouble = trouble
+        self._outage = outage
         self._client_name = client_name
         self._patience_s = patience_s
         self._wire: RedisProtocol | None = None
@@ -146,7 +148,7 @@ class Link:
         if wire is None or not wire.alive:
             wire = await self._live_wire(self._patience_s)
         tried = await self._try(wire, packed, count, resend, timeout_s)
-        return await self._try_on(tried, packed, count, resend, timeout_s) if isinstance(tried, _Problem) else tried
+        return await self._retry(tried, packed, count, resend, timeout_s) if isinstance(tried, _Problem) else tried
 
     async def _try(
         self, wire: RedisProtocol, packed: bytes, count: int, resend: bool, timeout_s: float
@@ -162,27 +164,25 @@ class Link:
                     f"lost the connection to {address} ({lost}) before it confirmed the command, "
                     "which may or may not have run; what is added with a job id can be sent again safely"
                 ) from lost
-            error = RedisError(f"lost the connection to {address} again and again: {lost}")
+            error = RedisError(f"lost the connection to {address} repeatedly: {lost}")
             return _Problem(error, f"{address} does not answer" if type(lost) is SilentError else None)
         refusal = _refusal(replies) if count > 1 or type(replies[0]) is ReplyError else None
         if refusal is None:
             return replies
         if not refusal.startswith(_LATER):
             wire.abort("the server sent us elsewhere")
-        return _Problem(CommandError(refusal), f"{address} cannot do what it is asked: {refusal.rstrip('.')}")
+        return _Problem(CommandError(refusal), f"{address} refuses a command: {refusal.rstrip('.')}")
 
-    async def _try_on(
-        self, problem: _Problem, packed: bytes, count: int, resend: bool, timeout_s: float
-    ) -> list[Reply]:
-        """Again and again, until it works or patience is at its end; says so, but not of a short break."""
+    async def _retry(self, problem: _Problem, packed: bytes, count: int, resend: bool, timeout_s: float) -> list[Reply]:
+        """Retries until it works or patience ends; logs it, unless the break is short."""
         give_up_at = monotonic() + self._patience_s
         pause_s = _FIRST_PAUSE_S
-        told = mended = False
+        is_logged = is_recovered = False
         try:
             while True:
-                if problem.warning is not None and not told:
-                    self._trouble.begin(problem.warning)
-                    told = True
+                if problem.warning is not None and not is_logged:
+                    self._outage.begin(problem.warning)
+                    is_logged = True
                 if monotonic() >= give_up_at:
                     raise problem.error
                 await asyncio.sleep(pause_s * random.uniform(0.5, 1))
@@ -190,20 +190,20 @@ class Link:
                 wire = await self._live_wire(self._patience_s)
                 tried = await self._try(wire, packed, count, resend, timeout_s)
                 if not isinstance(tried, _Problem):
-                    mended = True
+                    is_recovered = True
                     return tried
                 # Lost once, it may have been the network's fault; twice, something is wrong.
                 problem = tried if tried.warning is not None else _Problem(tried.error, str(tried.error.args[0]))
         finally:
-            if told:
-                self._trouble.end(mended=mended)
+            if is_logged:
+                self._outage.end(is_recovered=is_recovered)
 
     async def _live_wire(self, patience_s: float) -> RedisProtocol:
         started = monotonic()
         async with self._opening:
             if self._wire is not None and self._wire.alive:
                 return self._wire
-            # Whoever waited behind others while they tried need not try the same once more.
+            # A call that waited behind others while they tried does not try the same again.
             if self._gave_up_at > started and monotonic() - started > patience_s:
                 raise RedisError(self._gave_up_because)
             self._wire = await self._open_patiently(started, patience_s)
@@ -211,7 +211,7 @@ class Link:
 
     async def _open_patiently(self, started: float, patience_s: float) -> RedisProtocol:
         pause_s = _FIRST_PAUSE_S
-        told = mended = False
+        is_logged = is_recovered = False
         try:
             while True:
                 if self._closed:
@@ -228,31 +228,31 @@ class Link:
                         self._gave_up_at = monotonic()
                         self._gave_up_because = f"cannot reach the server at {why}"
                         raise RedisError(self._gave_up_because) from err
-                    if not told:
-                        self._trouble.begin(f"cannot reach {why}")
-                        told = True
+                    if not is_logged:
+                        self._outage.begin(f"cannot reach {why}")
+                        is_logged = True
                     elif patience_s < math.inf:
-                        self._trouble.remind()
+                        self._outage.remind()
                 else:
-                    mended = True
+                    is_recovered = True
                     return wire
                 await asyncio.sleep(pause_s * random.uniform(0.5, 1))
                 pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
         finally:
-            if told:
-                self._trouble.end(mended=mended)
+            if is_logged:
+                self._outage.end(is_recovered=is_recovered)
 
     async def _open(self) -> RedisProtocol:
         # Bounded by the endpoint, step by step: it may ask several sentinels, or start a server that reads its data.
         connection = await self._endpoint.open(self._client_name)
         wire = take_over(connection)
-        self._endpoint.opened(connection, wire)
+        self._endpoint.on_open(connection, wire)
         try:
             info, commands = await wire.exchange(b"".join(map(pack, PROBE)), len(PROBE), REPLY_TIMEOUT_S)
         except LostError as lost:
             raise OSError(f"connection lost while greeting ({lost})") from lost
         except BaseException:
-            wire.abort("nobody waits for it any more")
+            wire.abort("no call waits for it any more")
             raise
         if type(info) is ReplyError and str(info).startswith(_NOT_NOW):
             wire.abort("not ready")
@@ -263,9 +263,9 @@ class Link:
         except ChasquiError:
             wire.abort("not fit")
             raise
-        # Nobody waits for the answer: a refusal, such as by an ACL, changes nothing.
+        # No call waits for the answer: a refusal, such as by an ACL, changes nothing.
         if introduction := self.capabilities.introduction():
-            wire.tell(b"".join(map(pack, introduction)), len(introduction))
+            wire.send_unanswered(b"".join(map(pack, introduction)), len(introduction))
         return wire
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from chasqui_engine.clock import monotonic
+from chasqui_engine.runtime.clock import monotonic
 
 _log = logging.getLogger("chasqui.redis")
 
@@ -12,7 +12,7 @@ _REMIND_S = 5.0
 
 
 class OutageLog:
-    """Shared by all that wait for one server, so that they say it once."""
+    """Shared by all that wait for one server, so that an outage is logged once."""
 
     def __init__(self, address: str) -> None:
         self._address = address
@@ -21,7 +21,7 @@ class OutageLog:
         self._remind_at = 0.0
 
     def begin(self, why: str) -> None:
-        """Somebody has to wait."""
+        """A call has to wait for the server."""
         self._waiting += 1
         if self._waiting == 1:
             self._since = monotonic()
@@ -29,14 +29,14 @@ class OutageLog:
             _log.warning("%s; retrying", why)
 
     def remind(self) -> None:
-        """Somebody who does not wait for ever still waits."""
+        """A call that will not wait for ever still waits."""
         now = monotonic()
         if now >= self._remind_at:
             self._remind_at = now + _REMIND_S
-            _log.warning("%s is still away after %.0f s; retrying", self._address, now - self._since)
+            _log.warning("%s is still unreachable after %.0f s; retrying", self._address, now - self._since)
 
-    def end(self, *, mended: bool) -> None:
-        """Somebody waits no longer: it works again, or they gave up, which is for them to say."""
+    def end(self, *, is_recovered: bool) -> None:
+        """A call waits no longer: the server is back, or the call gave up and raises."""
         self._waiting -= 1
-        if mended and self._waiting == 0:
+        if is_recovered and self._waiting == 0:
             _log.info("reconnected to %s after %.1f s", self._address, monotonic() - self._since)

@@ -12,7 +12,7 @@ from typing import Any
 import hiredis
 
 from chasqui_engine._redis.client.replies import new_reader
-from chasqui_engine.posix import at_fork
+from chasqui_engine.runtime.posix import at_fork
 
 Reply = Any
 
@@ -67,8 +67,8 @@ class RedisProtocol(asyncio.Protocol):
             self._watch_until(batch.due_at)
         return await batch.future
 
-    def tell(self, packed: bytes, count: int) -> None:
-        """Sends packed commands whose replies nobody waits for."""
+    def send_unanswered(self, packed: bytes, count: int) -> None:
+        """Sends packed commands whose replies are dropped."""
         batch = _Batch(count, self._loop.create_future(), math.inf)
         batch.future.cancel()
         self._send(packed, batch)
@@ -95,7 +95,7 @@ class RedisProtocol(asyncio.Protocol):
 
     def _look(self) -> None:
         self._watch = None
-        # What nobody waits for any more may take as long as it likes.
+        # A reply that no call waits for may take any time.
         due = [batch.due_at for batch in self._waiting if not batch.future.done()]
         if not due:
             return
@@ -139,7 +139,7 @@ class RedisProtocol(asyncio.Protocol):
         self._fail(LostError(str(exc or "closed by the server")))
 
     def abort(self, why: str) -> None:
-        """Drops the connection now; whoever waits gets `LostError`."""
+        """Drops the connection now; every waiting call gets `LostError`."""
         self._transport.abort()
         self._fail(LostError(why))
 

@@ -1,4 +1,4 @@
-"""Which failures to connect are for good: they end when somebody changes a setting, not with time."""
+"""Which failures to connect are for good: only a changed setting ends them, not time."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ def refusal_to_connect(address: str, err: BaseException) -> str | None:
     """What is wrong with the login or the certificate, for people; None if the server may be there in a moment."""
     if isinstance(err, AuthenticationError | AuthorizationError | NoPermissionError):
         return f"the server at {address} refuses the login: {_text(err)}. Check user and password"
+    if "DB index is out of range" in str(err):
+        return f"the server at {address} has no such database: {_text(err)}. Check the number at the end of the URL"
     cause: BaseException | None = err
     while cause is not None:
         # A connection that ends in the middle of the handshake is that of a server that stops or starts.

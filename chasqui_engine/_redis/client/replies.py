@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import hiredis
 
@@ -26,6 +27,12 @@ def _read_error(text: str) -> ReplyError:
         return ReplyError(text)
     why = text[where.end() :]
     return ReplyError(why if _CODE.match(why) else f"ERR {why}")
+
+
+def time_ms(reply: Sequence[bytes]) -> int:
+    """The reply to TIME, in milliseconds."""
+    seconds, micros = reply
+    return int(seconds) * 1000 + int(micros) // 1000
 
 
 def decode_text(data: bytes) -> str:

@@ -14,8 +14,8 @@ from chasqui_engine._redis.client.failover import CHANNELS, FailoverNews
 from chasqui_engine._redis.client.protocol import RedisProtocol
 from chasqui_engine._redis.client.server import Server
 from chasqui_engine._redis.client.urls import HostPort
-from chasqui_engine.clock import monotonic
-from chasqui_engine.errors import error_text
+from chasqui_engine.runtime.clock import monotonic
+from chasqui_engine.values.errors import error_text
 
 _log = logging.getLogger("chasqui.redis")
 
@@ -40,7 +40,7 @@ class SentinelWatch:
         self.users = 0
         self._tasks = [asyncio.create_task(self._listen(place), name="chasqui-failover") for place in places]
 
-    def opened(self, wire: RedisProtocol, place: HostPort) -> None:
+    def on_open(self, wire: RedisProtocol, place: HostPort) -> None:
         """Takes charge of a connection to the master at a place."""
         self._wires[wire] = place
         if not self.is_safe(place):
@@ -59,7 +59,7 @@ class SentinelWatch:
             return
 
     async def leave(self) -> None:
-        """One user less; after the last one, nobody listens any more."""
+        """One user less; after the last one, listening ends."""
         self.users -= 1
         if not self.users:
             for task in self._tasks:
@@ -75,7 +75,7 @@ class SentinelWatch:
             except ResponseError as err:
                 self._say_refused(place, err)
             except (ClientError, OSError) as err:
-                _log.debug("sentinel %s:%s is not heard: %s", *place, error_text(err))
+                _log.debug("cannot listen to sentinel %s:%s: %s", *place, error_text(err))
             if monotonic() - began > _LONGEST_PAUSE_S:
                 pause_s = _FIRST_PAUSE_S
             await asyncio.sleep(pause_s)
@@ -88,7 +88,7 @@ class SentinelWatch:
             await connection.send_command("PSUBSCRIBE", *CHANNELS)
             for _ in CHANNELS:
                 await connection.read_response()
-            # What was said while nobody listened shows in where the master is now.
+            # News that was missed shows in where the master is now.
             await self._compare(place)
             while True:
                 message = await connection.read_response(timeout=_A_DAY_S)
@@ -104,7 +104,7 @@ class SentinelWatch:
 
     async def _read(self, channel: str, text: str) -> None:
         if self._news.read(channel, text):
-            _log.info("sentinels replace the master of %s (%s %s); it is left", self._service, channel, text)
+            _log.info("sentinels replace the master of %s (%s %s); disconnecting from it", self._service, channel, text)
             self._leave()
         async with self._changed:
             self._changed.notify_all()
@@ -118,7 +118,7 @@ class SentinelWatch:
         if place not in self._refused:
             self._refused.add(place)
             _log.warning(
-                "sentinel %s:%s does not say when it replaces the master: %s. "
+                "sentinel %s:%s does not announce failovers to this user: %s. "
                 "Allow the user PSUBSCRIBE with all channels (ACL: +psubscribe allchannels), or jobs may be lost",
                 *place,
                 err,

@@ -1,4 +1,4 @@
-"""What a server says about itself, for whoever wants to know whether it is fit for jobs."""
+"""What a server says about itself: whether it is fit for jobs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from chasqui_engine._redis.client.capabilities import read_info
 from chasqui_engine._redis.client.link import Link
-from chasqui_engine._redis.client.replies import ReplyError
+from chasqui_engine._redis.client.replies import ReplyError, decode_text, time_ms
 from chasqui_engine._redis.commands.keys import QueueKeys
 
 _SETTINGS = ("maxmemory", "maxmemory-policy", "appendonly", "appendfsync", "save", "min-replicas-to-write")
@@ -29,11 +29,11 @@ async def read_server_info(link: Link, keys: QueueKeys) -> ServerInfo:
     """Asks the server about itself."""
     config = [("CONFIG", "GET", name) for name in _SETTINGS]
     info, time, user, *settings = await link.call_many([("INFO",), ("TIME",), ("ACL", "WHOAMI"), *config])
-    name = user.decode(errors="replace") if isinstance(user, bytes) else None
+    name = decode_text(user) if isinstance(user, bytes) else None
     return ServerInfo(
         info=read_info(info),
         settings=dict(_pair(reply) for reply in settings if isinstance(reply, list) and len(reply) == 2),
-        clock_ms=int(time[0]) * 1000 + int(time[1]) // 1000,
+        clock_ms=time_ms(time),
         user=name,
         forbidden=None if name is None else await _forbidden(link, keys, name),
     )
@@ -61,4 +61,4 @@ async def _forbidden(link: Link, keys: QueueKeys, user: str) -> list[str] | None
 
 
 def _pair(reply: list[bytes]) -> tuple[str, str]:
-    return reply[0].decode(errors="replace"), reply[1].decode(errors="replace")
+    return decode_text(reply[0]), decode_text(reply[1])

@@ -7,8 +7,8 @@ import re
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from chasqui_engine.config import DEFAULT_URL, URL_VARIABLE
-from chasqui_engine.errors import ConfigError
+from chasqui_engine.values.config import DEFAULT_URL, URL_VARIABLE
+from chasqui_engine.values.errors import ConfigError
 
 SCHEMES = (
     "redis:// rediss:// unix:// embedded:// redis+sentinel:// rediss+sentinel:// redis+cluster:// rediss+cluster://"
@@ -19,7 +19,7 @@ ENCODE_HINT = "write / ? # @ : & in a user name or password as %2F %3F %23 %40 %
 
 
 class HostPort(NamedTuple):
-    """Where somebody listens."""
+    """Where a server listens."""
 
     host: str
     port: int

@@ -1,4 +1,4 @@
-""""""
+"""Commands of the dead letters: list, get, replay, delete."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from chasqui_engine._redis.client.link import Argument, CommandError, Link
 from chasqui_engine._redis.client.replies import ReplyError, decode_text
 from chasqui_engine._redis.commands import scripts
 from chasqui_engine._redis.commands.keys import QueueKeys
-from chasqui_engine.job import DlqEntry
+from chasqui_engine.values.job import DlqEntry
 
 _REPLAY = scripts.load("dead_letters_replay")
 _READ_PAGE = scripts.load("stream_read_page")

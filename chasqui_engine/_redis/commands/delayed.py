@@ -9,7 +9,7 @@ from typing import NamedTuple
 from chasqui_engine._redis.client.link import Argument, Link
 from chasqui_engine._redis.commands import scripts
 from chasqui_engine._redis.commands.keys import QueueKeys
-from chasqui_engine.durations import stored_ms
+from chasqui_engine.values.durations import stored_ms
 
 _SCHEDULE = scripts.load("delayed_schedule")
 _CANCEL = scripts.load("delayed_cancel")
@@ -35,7 +35,7 @@ class Due:
     oldest_ms: int | None
     """When the first of them is, or was, due."""
     more: bool
-    """Whether there may be more than `job_ids` tells of."""
+    """Whether there may be more than `job_ids` has."""
     job_ids: list[bytes]
     """One for each job that is due, the first due first; empty for what has none."""
 
@@ -109,7 +109,7 @@ def _whole_ms(score: float) -> int:
 
 
 async def promote(link: Link, keys: QueueKeys, job_ids: Sequence[bytes], *, events_max: int) -> int:
-    """Moves the jobs that `due` told of onto the stream; returns how many were still there to move."""
+    """Moves the jobs that `due` found onto the stream; returns how many were still there to move."""
     own = [job_id for job_id in job_ids if job_id]
     index = keys.delayed_index("").encode()
     used: list[Argument] = [keys.delayed, keys.stream, keys.events, *(index + job_id for job_id in own)]
@@ -130,12 +130,12 @@ _PAGE = 1000
 
 
 class DelayedSearch(NamedTuple):
-    """What a look for a delayed job found."""
+    """What a search for a delayed job found."""
 
     found: tuple[bytes, int] | None
     """(member, time in ms) of the job."""
     all_seen: bool
-    """Whether the whole set was looked at: a job that was not found is not in it."""
+    """Whether the whole set was searched: a job that was not found is not in it."""
 
 
 async def search_delayed(link: Link, keys: QueueKeys, job_id: str, *, at_most: int) -> DelayedSearch:
@@ -154,13 +154,16 @@ async def search_delayed(link: Link, keys: QueueKeys, job_id: str, *, at_most: i
 
 
 async def find_delayed(link: Link, keys: QueueKeys, job_id: str, *, at_most: int) -> tuple[bytes, int] | None:
-    """(member, time in ms) of a delayed job: by its index, or among `at_most` that are looked at."""
+    """(member, time in ms) of a delayed job: by its index, or among `at_most` that are searched."""
     return (await search_delayed(link, keys, job_id, at_most=at_most)).found
 
 
-async def list_delayed(link: Link, keys: QueueKeys, *, start: int, count: int) -> list[tuple[bytes, int]]:
-    """(member, time in ms) of delayed jobs, the next first."""
-    reply = await link.call("ZRANGEBYSCORE", keys.delayed, "-inf", "+inf", "WITHSCORES", "LIMIT", start, count)
+async def list_delayed(
+    link: Link, keys: QueueKeys, *, start: int, count: int, least_ms: int | None = None
+) -> list[tuple[bytes, int]]:
+    """(member, time in ms) of delayed jobs, the next first; of those from `least_ms` on, or of all."""
+    least = "-inf" if least_ms is None else least_ms
+    reply = await link.call("ZRANGEBYSCORE", keys.delayed, least, "+inf", "WITHSCORES", "LIMIT", start, count)
     return [(member, stored_ms(float(score))) for member, score in zip(reply[::2], reply[1::2], strict=True)]
 
 

@@ -9,16 +9,19 @@ from chasqui_engine._redis.client.replies import decode_text, text_fields
 from chasqui_engine._redis.commands import scripts
 from chasqui_engine._redis.commands.keys import QueueKeys
 from chasqui_engine._redis.commands.stream import read_entry
+from chasqui_engine.values.stream_ids import ms_of
 
 _ACTIVE = scripts.load("events_emit_active", on_full_server="stream")
 _PROGRESS = scripts.load("events_emit_progress", on_full_server="stream")
 
 
-async def emit_active(link: Link, keys: QueueKeys, jobs: Sequence[tuple[str, str, int]], *, events_max: int) -> None:
-    """Says that (id, name, attempt) have started."""
+async def emit_active(
+    link: Link, keys: QueueKeys, jobs: Sequence[tuple[str, str, int, bytes]], *, events_max: int
+) -> None:
+    """Says that (id, name, attempt, entry id) have started."""
     args: list[Argument] = [events_max]
-    for job in jobs:
-        args += job
+    for job_id, name, attempt, entry_id in jobs:
+        args += (job_id, name, attempt, entry_id.partition(b"-")[0])
     await link.run(_ACTIVE, [keys.events], args, resend=False)
 
 
@@ -87,7 +90,7 @@ async def list_recent(link: Link, keys: QueueKeys, since_ms: int, *, at_most: in
     reply = await link.call("XREVRANGE", keys.events, "+", since_ms, "COUNT", at_most)
     return [
         (
-            int(entry[0].partition(b"-")[0]),
+            ms_of(decode_text(entry[0])),
             decode_text(dict(zip(entry[1][::2], entry[1][1::2], strict=True)).get(b"e", b"")),
         )
         for entry in reply

@@ -146,7 +146,7 @@ async def heartbeat(link: Link, member: GroupMember, entry_ids: Sequence[bytes])
 
 
 async def list_orphans(link: Link, member: GroupMember) -> list[bytes]:
-    """Entries that were given out and that nobody has; some of them, if they are many."""
+    """Entries that were delivered and that no consumer has; some of them, if they are many."""
     found: list[bytes] = await link.run(_LIST_ORPHANS, [member.keys.stream], [member.group, _PAGE])
     return found
 
@@ -192,10 +192,12 @@ class PendingEntry(NamedTuple):
     deliveries: int
 
 
-async def list_pending(link: Link, keys: QueueKeys, group: str, *, count: int) -> list[PendingEntry]:
-    """What the group's workers hold, the oldest first."""
+async def list_pending(
+    link: Link, keys: QueueKeys, group: str, *, count: int, after: str | None = None
+) -> list[PendingEntry]:
+    """What the group's workers hold, the oldest first; from after one of the entries on, or all."""
     try:
-        reply = await link.call("XPENDING", keys.stream, group, "-", "+", count)
+        reply = await link.call("XPENDING", keys.stream, group, f"({after}" if after else "-", "+", count)
     except CommandError as err:
         if err.args[0].startswith("NOGROUP"):
             return []

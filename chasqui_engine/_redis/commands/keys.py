@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chasqui_engine.validation import check_queue_name
+from chasqui_engine.values.validation import check_queue_name
 
 
 class QueueKeys:
@@ -44,6 +44,10 @@ class QueueKeys:
     def failure(self, job_id: str) -> str:
         """Why the job died; lives as long as its result would have."""
         return f"{self.prefix}:failure:{job_id}"
+
+    def log(self, job_id: str) -> str:
+        """What its handler logged."""
+        return f"{self.prefix}:log:{job_id}"
 
     def taken(self, job_id: str) -> str:
         """There while the id is taken."""

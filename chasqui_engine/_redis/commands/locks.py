@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from chasqui_engine._redis.client.link import Link
+from chasqui_engine._redis.client.replies import time_ms
 from chasqui_engine._redis.commands import scripts
 
 _ACQUIRE = scripts.load("lock_acquire", on_full_server="lock")
@@ -11,8 +12,7 @@ _RELEASE = scripts.load("lock_release", on_full_server="lock")
 
 async def server_now_ms(link: Link) -> int:
     """The server's clock."""
-    seconds, micros = await link.call("TIME")
-    return int(seconds) * 1000 + int(micros) // 1000
+    return time_ms(await link.call("TIME"))
 
 
 async def acquire(link: Link, lock: str, holder: str, ttl_ms: int) -> bool:

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from chasqui_engine._redis.client.link import Argument, CommandError, Link
-from chasqui_engine._redis.client.replies import ReplyError
+from chasqui_engine._redis.client.replies import ReplyError, time_ms
 from chasqui_engine._redis.commands import scripts
 from chasqui_engine._redis.commands.keys import QueueKeys
-from chasqui_engine.durations import stored_ms
-from chasqui_engine.validation import MAX_SPEC_BYTES
+from chasqui_engine.values.validation import MAX_SPEC_BYTES
 
 _UPSERT = scripts.load("repeatable_upsert")
 _REMOVE = scripts.load("repeatable_remove")
@@ -45,7 +44,7 @@ class Page(NamedTuple):
 
 
 class StoredFire(NamedTuple):
-    """How a spec stands before it is replaced."""
+    """A spec before it is replaced."""
 
     now_ms: int
     """The server's clock."""
@@ -61,7 +60,7 @@ async def read_next_fire(link: Link, keys: QueueKeys, key: str) -> StoredFire:
     for reply in (time, score):
         if type(reply) is ReplyError:
             raise CommandError(str(reply))
-    now_ms = int(time[0]) * 1000 + int(time[1]) // 1000
+    now_ms = time_ms(time)
     if score is None:
         return StoredFire(now_ms, None, None)
     [(_size, data, _fired)] = await _read_hashes(link, keys, [key])
@@ -122,14 +121,8 @@ async def fire(link: Link, keys: QueueKeys, fires: Sequence[Fire]) -> list[Any]:
     return await link.run_many(_FIRE, calls)
 
 
-async def read_lag_ms(link: Link, keys: QueueKeys, now_ms: int) -> int:
-    """How overdue the first repeatable is; 0 when none is."""
-    first = await link.call("ZRANGE", keys.repeat, 0, 0, "WITHSCORES")
-    return max(0, now_ms - stored_ms(float(first[1]))) if first else 0
-
-
 def _key_text(data: bytes) -> str:
-    """A spec's key as text that leads back to the same bytes, whatever they are: else nobody could remove it."""
+    """A spec's key as text that leads back to the same bytes, whatever they are: else it could not be removed."""
     return data.decode(errors="surrogateescape")
 
 

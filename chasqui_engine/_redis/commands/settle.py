@@ -25,7 +25,7 @@ class Ack(NamedTuple):
 
 
 class Retry(NamedTuple):
-    """A run failed: the job runs again after a backoff."""
+    """A run failed, or its handler postponed the job: it runs again after a backoff."""
 
     delivery: Delivery
     member: bytes
@@ -33,8 +33,12 @@ class Retry(NamedTuple):
     backoff_ms: int
     job_id: str
     attempt: int
+    """Runs that count so far."""
     error: str
+    """Empty when nothing failed."""
     duration_us: int
+    run_at_ms: int | None = None
+    """By the server's clock, in place of the backoff."""
 
 
 class Bury(NamedTuple):
@@ -75,7 +79,7 @@ async def retry(link: Link, member: GroupMember, retries: Sequence[Retry], *, ev
     args: list[Argument] = [*_member_args(link, member), events_max]
     for one in retries:
         args += (one.delivery.entry_id, one.member, one.backoff_ms, one.job_id, one.delivery.name, one.attempt)
-        args += (one.error, one.duration_us)
+        args += (one.error, one.duration_us, "" if one.run_at_ms is None else one.run_at_ms)
     reply: list[int] = await link.run(_RETRY, [member.keys.stream, member.keys.delayed, member.keys.events], args)
     return reply
 

@@ -9,7 +9,8 @@ from chasqui_engine._redis.client.link import CommandError, Link
 from chasqui_engine._redis.client.replies import decode_text
 from chasqui_engine._redis.commands import scripts
 from chasqui_engine._redis.commands.keys import QueueKeys
-from chasqui_engine.durations import stored_ms
+from chasqui_engine.values.durations import stored_ms
+from chasqui_engine.values.stream_ids import ms_of
 
 _STATS = scripts.load("stats_read")
 _SCAN_PAGE = 5000
@@ -32,6 +33,8 @@ class QueueStats:
     """When the first delayed job is, or was, due."""
     dead: int
     repeatables: int
+    first_fire_ms: int | None
+    """When the first repeatable is, or was, to fire."""
     paused: bool
 
 
@@ -64,16 +67,19 @@ async def exists(link: Link, keys: QueueKeys) -> bool:
 async def read_stats(link: Link, keys: QueueKeys, group: str) -> QueueStats:
     """Counts of everything the queue holds."""
     used = [keys.stream, keys.delayed, keys.dlq, keys.repeat, keys.paused]
-    now_ms, entries, pending, oldest, delayed, first, dead, repeatables, paused = await link.run(_STATS, used, [group])
+    now_ms, entries, pending, oldest, delayed, first, dead, repeatables, first_fire, paused = await link.run(
+        _STATS, used, [group]
+    )
     return QueueStats(
         now_ms=now_ms,
         entries=entries,
         pending=pending,
-        oldest_waiting_ms=int(oldest.partition(b"-")[0]) if oldest else None,
+        oldest_waiting_ms=ms_of(decode_text(oldest)) if oldest else None,
         delayed=delayed,
         first_due_ms=stored_ms(float(first)) if first else None,
         dead=dead,
         repeatables=repeatables,
+        first_fire_ms=stored_ms(float(first_fire)) if first_fire else None,
         paused=bool(paused),
     )
 

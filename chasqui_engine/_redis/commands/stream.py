@@ -10,8 +10,8 @@ from chasqui_engine._redis.client.link import Argument, CommandError, Link
 from chasqui_engine._redis.client.replies import ReplyError, decode_text
 from chasqui_engine._redis.commands import scripts
 from chasqui_engine._redis.commands.keys import QueueKeys
-from chasqui_engine.codec import encode_payload
-from chasqui_engine.errors import QueueFullError
+from chasqui_engine.codec.envelope import encode_payload
+from chasqui_engine.values.errors import QueueFullError
 
 _ADD = scripts.load("stream_add")
 
@@ -48,7 +48,11 @@ async def add(
             used.append(keys.taken(own_id))
             args += (name, envelope, len(used))
     # Sent again, a job without an id of its own would be added again.
-    added = Added(*await link.run(_ADD, used, args, resend=len(used) == len(jobs) + 1))
+    try:
+        added = Added(*await link.run(_ADD, used, args, resend=len(used) == len(jobs) + 1))
+    except CommandError as err:
+        _raise_with_way_out(keys, err)
+        raise
     if added.new < 0:
         raise QueueFullError(
             f"queue {keys.queue!r} has no room for {len(jobs) + to_come} more jobs within max_stream_len={max_len}. "
@@ -59,10 +63,20 @@ async def add(
 
 async def add_unasked(link: Link, keys: QueueKeys, name: str, envelope: bytes) -> None:
     """Adds one job without an id of its own to a stream that is known to have room."""
-    if name:
-        await link.call("XADD", keys.stream, "*", "d", envelope, "n", name, resend=False)
-    else:
-        await link.call("XADD", keys.stream, "*", "d", envelope, resend=False)
+    fields = ("d", envelope, "n", name) if name else ("d", envelope)
+    try:
+        await link.call("XADD", keys.stream, "*", *fields, resend=False)
+    except CommandError as err:
+        _raise_with_way_out(keys, err)
+        raise
+
+
+def _raise_with_way_out(keys: QueueKeys, err: CommandError) -> None:
+    """Where the server's words alone help nobody, an error that says what to do."""
+    refusal = str(err.args[0])
+    if "exhausted the last possible ID" in refusal:
+        told = f"queue {keys.queue!r} takes no more jobs: `chasqui doctor` says what to do ({refusal})"
+        raise CommandError(told) from err
 
 
 async def list_waiting(link: Link, keys: QueueKeys, group: str, *, after: str | None, count: int) -> list[Entry]:

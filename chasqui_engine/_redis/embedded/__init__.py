@@ -1,1 +1,1 @@
-"""A private server, for those who run none."""
+"""A private server on a unix socket."""

@@ -12,20 +12,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chasqui_engine._redis.embedded.guard import SOCKET, USERS_LOCK
-from chasqui_engine.errors import ConfigError, RedisError
+from chasqui_engine.values.errors import ConfigError, RedisError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _POLL_S = 0.005
-# How long somebody else may take to start or to stop the server. Longer than the guard's patience with it.
+# How long another process may take to start or to stop the server. Longer than the guard's patience with it.
 _LOCK_TIMEOUT_S = 45.0
 # The longest address of a unix socket: 107 bytes on Linux, 103 on macOS.
 _SOCKET_PATH_MAX = 103
 
 
 def real_folder(directory: str | os.PathLike[str]) -> str:
-    """Where it is. A link that somebody else put where all may write could lead to another folder of ours."""
+    """Where it is. A link that another user put where all may write could lead to another folder of ours."""
     folder = Path(directory)
     if folder.is_symlink() and folder.lstat().st_uid not in (0, os.geteuid()):
         raise ConfigError(f"{folder} is a link that another user made: name the folder itself")
@@ -33,7 +33,7 @@ def real_folder(directory: str | os.PathLike[str]) -> str:
 
 
 def prepare_folder(folder: Path) -> None:
-    # Each of them closed: whoever may write to one above could put another folder in its place.
+    # Each of them closed: a user who may write to one above could put another folder in its place.
     for missing in reversed([one for one in (folder, *folder.parents) if not one.exists()]):
         missing.mkdir(mode=0o700, exist_ok=True)
     found = folder.stat()
@@ -41,7 +41,7 @@ def prepare_folder(folder: Path) -> None:
         raise ConfigError(f"the folder {folder} belongs to another user, who could change what is in it: name another")
     if not found.st_mode & 0o077:
         return
-    # Closing a folder that serves others (somebody's /tmp, say) would be worse than refusing it.
+    # Closing a folder that serves others (such as /tmp) would be worse than refusing it.
     if any(folder.iterdir()) and not (folder / USERS_LOCK).exists():
         raise ConfigError(f"the folder {folder} is open to other users and holds other files: name one for the queue")
     folder.chmod(0o700)
@@ -81,7 +81,7 @@ def _make_alias(alias: Path, folder: Path) -> None:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
+def hold_lock(path: Path) -> Iterator[None]:
     fd = open_file(path, os.O_RDWR)
     try:
         wait_for_lock(fd, fcntl.LOCK_EX, path.parent)
@@ -94,7 +94,7 @@ def wait_for_lock(fd: int, kind: int, folder: Path) -> None:
     deadline_s = time.monotonic() + _LOCK_TIMEOUT_S
     while not try_lock(fd, kind):
         if time.monotonic() > deadline_s:
-            raise RedisError(f"the embedded server in {folder} is neither started nor stopped by who is at it")
+            raise RedisError(f"timed out: another process is starting or stopping the embedded server in {folder}")
         time.sleep(_POLL_S)
 
 

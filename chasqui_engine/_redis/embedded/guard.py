@@ -3,7 +3,7 @@
     python -I -S guard.py SERVER GUARD_FD keep|remove        in the server's folder
 
 It runs as a file of its own, on a few standard modules, so that it starts in milliseconds. It inherits GUARD_FD, an
-exclusive lock on `guard.lock` that tells everybody that a guard is alive. It waits for an exclusive lock on
+exclusive lock on `guard.lock` that shows that a guard is alive. It waits for an exclusive lock on
 `users.lock`, of which every user process holds a share: it gets it when all of them have left or died. Holding it,
 it stops the server, so that a newcomer waits until that is done and then starts a fresh one.
 """
@@ -33,7 +33,7 @@ _LIBC = ctypes.CDLL(None)  # loaded here, because nothing should be loaded betwe
 
 
 class Guard:
-    """Keeps one server running until it is told to stop it."""
+    """Keeps one server running until it receives the order to stop."""
 
     def __init__(self, server: str) -> None:
         self.stopping = False
@@ -92,8 +92,8 @@ def _stop_when_unused(guard: Guard, users_fd: int) -> None:
     guard.stop()
 
 
-def _leave_family() -> None:
-    """Become nobody's child, so that the process that started us never has to reap us."""
+def _daemonize() -> None:
+    """Double-fork, so that the process that started us never has to reap us."""
     if os.fork():
         os._exit(0)
 
@@ -105,7 +105,7 @@ def _remove_folder() -> None:
 
 
 def main(server: str, guard_fd: int, at_end: str) -> None:
-    _leave_family()
+    _daemonize()
     users_fd = os.open(USERS_LOCK, os.O_RDWR)
     _stop_orphan()
     guard = Guard(server)
@@ -113,7 +113,7 @@ def main(server: str, guard_fd: int, at_end: str) -> None:
     guard.run()
     if guard.stopping and at_end == "remove":
         _remove_folder()
-    # In this order: whoever gets a share of users.lock now must not take us for a guard at work.
+    # In this order: a process that gets a share of users.lock now must not take us for a guard at work.
     os.close(guard_fd)
     os.close(users_fd)
 

@@ -1,4 +1,4 @@
-"""A private Valkey server on a unix socket, for those who run none.
+"""A private Valkey server on a unix socket, where no other is at hand.
 
 `embedded://` is a server of this process alone, whose data goes with it. `embedded:///a/folder` is one server shared
 by every process that names the folder, which keeps the data. The first to come starts it; it stops when the last
@@ -8,7 +8,7 @@ Three locks in the folder see to that. The kernel drops a lock with the process 
 is left behind by a crash:
 
     users.lock   each user process holds a share; exclusive only for the guard, to stop the server
-    start.lock   held while somebody joins, so that only one starts the server
+    start.lock   held while a process joins, so that only one starts the server
     guard.lock   held by the guard (`guard.py`), the server's parent process, as long as it lives
 """
 
@@ -31,8 +31,8 @@ from typing import Literal, get_args
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from chasqui_engine._redis.embedded.folder import (
+    hold_lock,
     is_locked,
-    locked,
     open_file,
     prepare_folder,
     real_folder,
@@ -41,7 +41,7 @@ from chasqui_engine._redis.embedded.folder import (
     wait_for_lock,
 )
 from chasqui_engine._redis.embedded.guard import CONFIG, SOCKET, USERS_LOCK
-from chasqui_engine.errors import ConfigError, RedisError
+from chasqui_engine.values.errors import ConfigError, RedisError
 
 AppendFsync = Literal["always", "everysec", "no"]
 
@@ -70,7 +70,7 @@ class EmbeddedServer:
         self.socket_path = shared.socket_path
 
     def release(self) -> None:
-        """Give up the claim; again is harmless. The server stops soon after, if nobody else uses it."""
+        """Give up the claim; again is harmless. The server stops soon after, if no other process uses it."""
         with _shared_lock:
             shared, self._shared = self._shared, None
             if shared is not None:
@@ -185,7 +185,7 @@ def _join(key: str | None) -> _Shared:
     except OSError as error:
         raise ConfigError(f"the folder {folder} cannot be used for an embedded server: {error}") from error
     try:
-        with locked(folder / _START_LOCK):
+        with hold_lock(folder / _START_LOCK):
             wait_for_lock(users_fd, fcntl.LOCK_SH, folder)
         return _Shared(key=key, folder=folder, socket_path=socket_path(folder), users_fd=users_fd)
     except BaseException:
@@ -194,7 +194,7 @@ def _join(key: str | None) -> _Shared:
 
 
 def _ensure_running(shared: _Shared, server: str, appendfsync: AppendFsync) -> None:
-    with locked(shared.folder / _START_LOCK):
+    with hold_lock(shared.folder / _START_LOCK):
         started = _start_guard_if_none(shared, server, appendfsync)
         _wait_until_ready(shared)
         if not started and appendfsync == "always":
@@ -202,7 +202,7 @@ def _ensure_running(shared: _Shared, server: str, appendfsync: AppendFsync) -> N
 
 
 def _sync_every_write(shared: _Shared) -> None:
-    """Change a server that somebody started with less; what comes later never takes safety back."""
+    """Change a server that was started with less; what comes later never takes safety back."""
     for request in (b"CONFIG SET appendfsync always\r\n", b"CONFIG REWRITE\r\n"):
         answer = _ask(shared.socket_path, request)
         if not answer.startswith(b"+OK"):

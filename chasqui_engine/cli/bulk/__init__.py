@@ -1,1 +1,1 @@
-"""`chasqui bulk`: rows from files and pipes, on their way to the server."""
+"""`chasqui bulk`: reads rows from files and pipes, and adds them as jobs."""

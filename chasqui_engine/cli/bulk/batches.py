@@ -1,4 +1,4 @@
-"""Rows in batches; of a pipe, read beside the loop, so that a slow one holds up neither jobs nor a Ctrl-C."""
+"""Rows in batches. A pipe is read in a thread, so that a slow one delays neither jobs nor a Ctrl-C."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from chasqui_engine.cli.bulk.sources import Source
 
 _BATCH = 1000
 _AHEAD = 4 * _BATCH
-"""Rows that are read ahead of what is sent."""
+"""Rows that are read ahead of those that are sent."""
 _PATIENCE_S = 0.2
-"""How long rows wait for others, to be sent with them."""
+"""How long rows wait to be sent in a batch."""
 
 
 async def batches_of(source: Source) -> AsyncIterator[list[Row | BadRowError]]:
@@ -31,7 +31,7 @@ async def batches_of(source: Source) -> AsyncIterator[list[Row | BadRowError]]:
 
 
 class _Beside:
-    """Reads rows in a thread. It is not waited for at the end: nobody can tell it to read no more."""
+    """Reads rows in a thread, which is not joined at the end: a blocking read cannot be cancelled."""
 
     def __init__(self, rows: Iterator[Row | BadRowError]) -> None:
         self._rows = rows
@@ -43,7 +43,7 @@ class _Beside:
         self._failure: BaseException | None = None
 
     async def batches(self) -> AsyncIterator[list[Row | BadRowError]]:
-        """What was read meanwhile: a batch at once, less than that after a while."""
+        """The rows that were read meanwhile: a full batch at once, fewer after a short wait."""
         threading.Thread(target=self._pull, name="chasqui-bulk-reader", daemon=True).start()
         while not (self._ended and not self._read):
             await self._some()
@@ -71,12 +71,12 @@ class _Beside:
                 self._read.append(row)
                 if len(self._read) == _BATCH:
                     self._wake()
-        except BaseException as err:  # noqa: BLE001 - whoever waits for rows is told
+        except BaseException as err:  # noqa: BLE001 - raised again by `batches`
             self._failure = err
         self._ended = True
         self._wake()
 
     def _wake(self) -> None:
-        # The loop may have ended meanwhile, and nobody waits.
+        # The loop may be closed already.
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._enough.set)

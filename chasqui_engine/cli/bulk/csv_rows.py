@@ -1,4 +1,4 @@
-"""Rows of CSV: each is judged by itself, so that a bad one costs no other."""
+"""Rows of CSV, each checked by itself, so that a bad one does not affect the others."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from chasqui_engine.cli.bulk.rows import BadRowError, BrokenSourceError, Row
 from chasqui_engine.cli.session import USAGE, fail
 
 _LONGEST_FIELD = 64 * 2**20
-"""Characters. What is longer is rather a quote that nobody closed."""
+"""Characters. A longer field is an unclosed quote."""
 
 
 def csv_rows(file: BinaryIO, name: str) -> Iterator[Row | BadRowError]:
-    """Every row as an object of strings, named by the first one; empty lines are none."""
+    """Every row as an object of strings, with the header as keys; empty lines are skipped."""
     counted = _Counted(file)
-    # A byte that is not UTF-8 is carried along, and found in the row that it is in.
+    # A byte that is not UTF-8 is kept as a surrogate, and reported with its row.
     text = io.TextIOWrapper(io.BufferedReader(counted), encoding="utf-8-sig", errors="surrogateescape", newline="")
     csv.field_size_limit(_LONGEST_FIELD)
     lines = _Lines(text)
@@ -33,26 +33,26 @@ def csv_rows(file: BinaryIO, name: str) -> Iterator[Row | BadRowError]:
         except StopIteration:
             return
         except csv.Error as err:
-            yield BrokenSourceError(f"{name} cannot be read from line {began} on: {err}; is a quote never closed?")
+            yield BrokenSourceError(f"{name} cannot be read from line {began} on: {err}; check for an unclosed quote")
             return
         if lines.ended:
-            yield BrokenSourceError(f"the quote that is opened in line {began} of {name} is never closed")
+            yield BrokenSourceError(f"the quote opened in line {began} of {name} is never closed")
             return
         if not fields:
             continue
         if header is None:
-            header = _checked(fields, name)
+            header = _check_header(fields, name)
             continue
         number += 1
         yield _row(header, fields, number, counted.read_bytes) or BadRowError(
-            f"row {number} of {name} (line {began}) {_what_is_wrong(header, fields)}"
+            f"row {number} of {name} (line {began}) {_describe_error(header, fields)}"
         )
 
 
-def _checked(header: list[str], name: str) -> list[str]:
+def _check_header(header: list[str], name: str) -> list[str]:
     twice = [field for field, times in Counter(header).items() if times > 1]
     if twice:
-        fail(f"the header of {name} names {twice[0]!r} twice", "give each column a name of its own", exit_code=USAGE)
+        fail(f"the header of {name} names {twice[0]!r} twice", "give each column its own name", exit_code=USAGE)
     try:
         "".join(header).encode()
     except UnicodeEncodeError:
@@ -70,14 +70,14 @@ def _row(header: list[str], fields: list[str], number: int, position: int) -> Ro
         return None
 
 
-def _what_is_wrong(header: list[str], fields: list[str]) -> str:
+def _describe_error(header: list[str], fields: list[str]) -> str:
     if len(fields) != len(header):
-        return f"has {len(fields)} fields, and the header {len(header)}"
+        return f"has {len(fields)} fields, but the header has {len(header)}"
     return "is not UTF-8"
 
 
 class _Lines:
-    """Lines, and whether there are no more: a row that asked for one more than there is was cut short."""
+    """Lines, and whether the last one was exceeded: then the row that asked for more was cut short."""
 
     def __init__(self, text: io.TextIOWrapper) -> None:
         self._text = text
@@ -95,7 +95,7 @@ class _Lines:
 
 
 class _Counted(io.RawIOBase):
-    """Counts what is read through it."""
+    """Counts the bytes that are read through it."""
 
     def __init__(self, inner: BinaryIO) -> None:
         super().__init__()
@@ -103,11 +103,11 @@ class _Counted(io.RawIOBase):
         self.read_bytes = 0
 
     def readable(self) -> bool:
-        """It is."""
+        """Always."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Reads on: what is there, without waiting for more."""
+        """Reads what is available, without waiting for more."""
         data = self._inner.read1(len(buffer))
         buffer[: len(data)] = data
         self.read_bytes += len(data)

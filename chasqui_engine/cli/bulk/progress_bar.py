@@ -8,22 +8,22 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from chasqui_engine.cli.session import Session
-from chasqui_engine.clock import monotonic
+from chasqui_engine.runtime.clock import monotonic
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 
 class Bar:
-    """How far it is."""
+    """A progress bar."""
 
     def __init__(self, progress: Progress, task: TaskID) -> None:
         self._progress = progress
         self._task = task
         self._started = monotonic()
 
-    def at(self, position: int | None, total: int | None, rows: int, added: int) -> None:
-        """So far."""
+    def update(self, position: int | None, total: int | None, rows: int, added: int) -> None:
+        """Updates it."""
         rate = rows / max(monotonic() - self._started, 0.001)
         self._progress.update(
             self._task,
@@ -36,8 +36,8 @@ class Bar:
 
 
 @contextlib.contextmanager
-def bar_of(session: Session) -> Iterator[Bar | None]:
-    """A bar on the terminal, for the time of the block; none where nobody looks."""
+def open_bar(session: Session) -> Iterator[Bar | None]:
+    """A bar on the terminal, for the time of the block; None without a terminal."""
     if session.as_json or not sys.stderr.isatty():
         yield None
         return

@@ -1,4 +1,4 @@
-"""What `chasqui bulk` reads: rows, and what is wrong with those that are none."""
+"""What `chasqui bulk` reads: rows, and errors in their place."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from typing import Any, NamedTuple
 
 
 class Row(NamedTuple):
-    """One row to be made a job."""
+    """One row, which becomes a job."""
 
     number: int
     """From 1 up."""
     raw: bytes
-    """What makes it this row and no other."""
+    """Its bytes, which identify it."""
     data: Any
     position: int
-    """How far the reading is, in units of `Source.total`."""
+    """How much has been read, in units of `Source.total`."""
 
 
 class BadRowError(Exception):
-    """A row that cannot be made a job. The next one may be good."""
+    """A row that cannot become a job. The next one may be good."""
 
 
 class BrokenSourceError(BadRowError):
-    """A place behind which no row can be told from another: what follows is not read."""
+    """An error after which rows cannot be told apart: the rest is not read."""

@@ -1,50 +1,50 @@
-"""Batches of `chasqui bulk` on their way to the server, a few at once."""
+"""Sends the batches of `chasqui bulk`, a few at a time."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
 
-from chasqui_engine.enqueue import Addition, Moment
-from chasqui_engine.producer import Producer
+from chasqui_engine import Producer
+from chasqui_engine.values.job import Addition, Moment
 
 _IN_FLIGHT = 4
 
 
 class Sending:
-    """What is under way, and how much has arrived."""
+    """The batches in flight, and how many rows have arrived."""
 
     def __init__(self, producer: Producer, moment: Moment | None) -> None:
         self._producer = producer
         self._moment = moment
-        self._under_way: set[asyncio.Task[None]] = set()
+        self._in_flight: set[asyncio.Task[None]] = set()
         self.confirmed = 0
-        """Rows that the server has, from this run or one before."""
+        """Rows that the server has, from this run or an earlier one."""
 
     @property
     def added(self) -> int:
-        """Jobs that were not there before."""
+        """Jobs that did not exist before."""
         return self._producer.added
 
     async def send(self, batch: Sequence[Addition]) -> None:
-        """Sends a batch as soon as there is room; raises what became of one before it."""
-        if len(self._under_way) >= _IN_FLIGHT:
+        """Sends a batch as soon as there is room; raises the failure of an earlier one."""
+        if len(self._in_flight) >= _IN_FLIGHT:
             await self._some(asyncio.FIRST_COMPLETED)
-        self._under_way.add(asyncio.create_task(self._add(batch)))
-        # Lets what was just made leave, and a Ctrl-C be heard.
+        self._in_flight.add(asyncio.create_task(self._add(batch)))
+        # Lets the task start, and a Ctrl-C arrive.
         await asyncio.sleep(0)
 
     async def drain(self) -> None:
         """Waits for all of them; raises the first failure."""
-        while self._under_way:
+        while self._in_flight:
             await self._some(asyncio.ALL_COMPLETED)
 
     async def settle(self) -> None:
-        """Waits for what is still under way after a break; how that went is told by what was added."""
-        await asyncio.gather(*self._under_way, return_exceptions=True)
+        """Waits for the batches in flight after an interruption; `added` shows how many arrived."""
+        await asyncio.gather(*self._in_flight, return_exceptions=True)
 
     async def _some(self, until: str) -> None:
-        ended, self._under_way = await asyncio.wait(self._under_way, return_when=until)
+        ended, self._in_flight = await asyncio.wait(self._in_flight, return_when=until)
         failures = [err for task in ended if (err := task.exception()) is not None]
         if failures:
             raise failures[0]

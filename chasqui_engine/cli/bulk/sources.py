@@ -1,4 +1,4 @@
-"""Where `chasqui bulk` reads from: JSON lines, CSV and Parquet, a file or a pipe, with how far the reading is."""
+"""The sources of `chasqui bulk`: JSON lines, CSV and Parquet, from a file or a pipe."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ class Source:
         self.kind = kind or _SUFFIXES.get(Path(path).suffix.lower(), "jsonl")
         if self.kind not in FORMATS:
             fail(f"--format is one of {', '.join(FORMATS)}, not {self.kind!r}", "choose one of them", exit_code=USAGE)
-        self._file = _opened(path)
+        self._file = _open(path)
         self._size = _size_of(self._file)
         self.total: int | None = None
-        """Bytes, or rows for Parquet; None when nobody knows."""
+        """Bytes, or rows for Parquet; None when it is unknown."""
 
     @property
     def may_wait(self) -> bool:
-        """Whether the next row may be long in coming: a pipe's may, a file's not."""
+        """Whether the next row may take long: that of a pipe may, that of a file does not."""
         return self._size is None
 
-    def place(self, number: int) -> str:
-        """Where a row is, for people."""
+    def locate(self, number: int) -> str:
+        """The position of a row, for people."""
         return f"{'line' if self.kind == 'jsonl' else 'row'} {number} of {self.name}"
 
     def rows(self) -> Iterator[Row | BadRowError]:
-        """Every row, or what is wrong with it."""
+        """Every row, or the error in its place."""
         with self._file as file:
             if self.kind == "parquet":
                 yield from self._parquet(file)
@@ -71,23 +71,23 @@ class Source:
                 array = None
             found += 1
             row = self._json(number, text, read)
-            # Alone in a file, an array of objects is meant to be many jobs; among other lines it is one.
+            # Alone in a file, an array of objects was meant as many jobs; among other lines it is one.
             if found == 1 and isinstance(row, Row) and _is_array_of_objects(row.data):
                 array = row
             else:
                 yield row
         if array is not None:
-            told = f"{self.name} is one JSON array of {len(array.data):,}, which would be one job"
-            yield BrokenSourceError(f"{told}: {_ONE_PER_LINE}")
+            problem = f"{self.name} is one JSON array of {len(array.data):,}, which would be one job"
+            yield BrokenSourceError(f"{problem}: {_ONE_PER_LINE}")
 
     def _json(self, number: int, text: bytes, read: int) -> Row | BadRowError:
         try:
             return Row(number, text, json.loads(text), read)
         except RecursionError:
-            return BadRowError(f"{self.place(number)} is nested too deeply")
+            return BadRowError(f"{self.locate(number)} is nested too deeply")
         except ValueError as err:
             advice = f"; of an array over several lines, {_ONE_PER_LINE}" if number == 1 and text[:1] == b"[" else ""
-            return BadRowError(f"{self.place(number)} is not JSON: {err}{advice}")
+            return BadRowError(f"{self.locate(number)} is not JSON: {err}{advice}")
 
     def _parquet(self, file: BinaryIO) -> Iterator[Row | BadRowError]:
         try:
@@ -106,10 +106,10 @@ class Source:
         except (OSError, arrow.ArrowException) as err:
             if number == 0:
                 fail(f"{self.name} cannot be read as Parquet: {err}", "check the file", exit_code=USAGE)
-            yield BrokenSourceError(f"{self.name} cannot be read behind row {number}: {err}")
+            yield BrokenSourceError(f"{self.name} cannot be read after row {number}: {err}")
 
 
-def _opened(path: str) -> BinaryIO:
+def _open(path: str) -> BinaryIO:
     if path == "-":
         return _stdin()
     try:
@@ -119,7 +119,7 @@ def _opened(path: str) -> BinaryIO:
 
 
 def _stdin() -> BinaryIO:
-    """Standard input, but not through `sys.stdin`: a thread that still reads there would break the process's end."""
+    """Standard input, but not through `sys.stdin`: a thread that still reads it would break the exit."""
     try:
         return open(sys.stdin.fileno(), "rb", closefd=False)
     except io.UnsupportedOperation:
@@ -127,7 +127,7 @@ def _stdin() -> BinaryIO:
 
 
 def _size_of(file: BinaryIO) -> int | None:
-    """Bytes in all; None when it is no regular file."""
+    """Total bytes; None when it is no regular file."""
     try:
         found = os.fstat(file.fileno())
     except OSError:
@@ -136,10 +136,10 @@ def _size_of(file: BinaryIO) -> int | None:
 
 
 def _seekable(file: BinaryIO) -> BinaryIO:
-    """The same file, or one beside it with all that a pipe gives: the index of a Parquet file is at its end."""
+    """The same file, or a copy of all that a pipe gives: the index of a Parquet file is at its end."""
     if file.seekable():
         return file
-    spool = tempfile.TemporaryFile()  # noqa: SIM115 - whoever asked for it closes it
+    spool = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
     shutil.copyfileobj(file, spool)
     spool.seek(0)
     return spool
@@ -150,7 +150,7 @@ def _is_array_of_objects(data: Any) -> bool:
 
 
 def _packable(value: Any) -> Any:
-    """The same in types that a payload can have: times and decimals as text, the way JSON has them."""
+    """The same in types that a payload can hold: times and decimals as text."""
     if isinstance(value, dict):
         return {key: _packable(inner) for key, inner in value.items()}
     if isinstance(value, list):

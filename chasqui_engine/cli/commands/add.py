@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated, Any
 
 import typer
 
-from chasqui_engine.cli.params import (
+from chasqui_engine import BackoffSpec, ChasquiError, Job, Queue
+from chasqui_engine.cli.input.params import (
     QueueOption,
-    parse_delay,
+    check_delay,
     parse_duration_ms,
     parse_payload,
     parse_time,
     require_queue,
 )
-from chasqui_engine.cli.session import USAGE, Session, command, fail
-from chasqui_engine.cli.terminal import say_exactly
-from chasqui_engine.clock import now_ms
+from chasqui_engine.cli.output.terminal import say, say_exactly
+from chasqui_engine.cli.session import OUT_OF_TIME, USAGE, Session, command, fail
 from chasqui_engine.payload_json import json_text
-from chasqui_engine.queue import Queue
+from chasqui_engine.runtime.clock import now_ms
+
+BackoffOption = Annotated[
+    str | None, typer.Option("--backoff", metavar="TIME", help="Wait this long before each retry: 500ms, 30s, 10m.")
+]
+MaxBackoffOption = Annotated[
+    str | None, typer.Option("--max-backoff", metavar="TIME", help="Double the wait from retry to retry, up to this.")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -28,43 +36,85 @@ def register(app: typer.Typer) -> None:
 
 async def add(
     session: Session,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The job's name: which handler it is for.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The job's name, by which workers choose its handler.")],
     data: Annotated[str | None, typer.Argument(metavar="DATA", help="JSON, @FILE, or - for stdin.")] = None,
     queue: QueueOption = None,
     as_text: Annotated[bool, typer.Option("--text", help="DATA is plain text, not JSON.")] = False,
     job_id: Annotated[
-        str | None, typer.Option("--id", "--job-id", metavar="ID", help="An id of yours: adding it again does nothing.")
+        str | None,
+        typer.Option("--id", "--job-id", metavar="ID", help="The job's id; a job whose id is taken is not added."),
     ] = None,
     delay: Annotated[str | None, typer.Option("--delay", metavar="TIME", help="Run it later: 10s, 5m, 2h.")] = None,
     at: Annotated[str | None, typer.Option("--at", metavar="WHEN", help="Run it at a time (ISO 8601, or +5m).")] = None,
-    attempts: Annotated[int | None, typer.Option("--attempts", min=1, help="Runs in all, if it fails.")] = None,
-    backoff: Annotated[
-        str | None, typer.Option("--backoff", metavar="TIME", help="Wait between runs: 500ms, 30s.")
-    ] = None,
+    attempts: Annotated[int | None, typer.Option("--attempts", min=1, help="Runs in total, retries included.")] = None,
+    backoff: BackoffOption = None,
+    max_backoff: MaxBackoffOption = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the result and show it.")] = False,
     timeout: Annotated[str, typer.Option("--timeout", metavar="TIME", help="How long to wait.")] = "30s",
 ) -> None:
     """Add one job; with --wait, show what its handler returned."""
-    if delay and at:
-        fail("--delay and --at say the same thing twice", "pass one of them", exit_code=USAGE)
-    options: dict[str, Any] = {"job_id": job_id, "attempts": attempts}
-    if delay:
-        options["delay_ms"] = parse_duration_ms(delay)
-        parse_delay(options["delay_ms"])
-    if at:
-        options["delay_ms"] = parse_time(at)
-        parse_delay(options["delay_ms"].timestamp() * 1000 - now_ms())
-    if backoff:
-        options["backoff"] = parse_duration_ms(backoff)
+    options: dict[str, Any] = {
+        "job_id": job_id,
+        "attempts": attempts,
+        "delay_ms": _parse_moment(delay, at),
+        "backoff": _parse_backoff(backoff, max_backoff),
+    }
     where = require_queue(None, queue, "default")
-    given = parse_payload(data, as_text, ", or pass --text for plain text")
+    payload = parse_payload(data, as_text, ", or pass --text for plain text")
+    timeout_s = parse_duration_ms(timeout) / 1000
     async with Queue(where, redis_url=session.url) as opened:
-        job = await opened.add(name, given, **options)
+        job = await opened.add(name, payload, **options)
+        facts = {"id": job.id, "queue": where, "name": name, "added": opened.added > 0}
+        if not session.as_json and not facts["added"]:
+            say(f"job {job.id} exists already; nothing was added", sys.stderr)
         if not wait:
-            session.answer({"id": job.id, "queue": where, "name": name}, lambda: job.id)
+            session.answer(facts, lambda: job.id)
             return
-        result = await job.wait_for_result(timeout=parse_duration_ms(timeout) / 1000)
-    session.answer({"id": job.id, "result": result}, lambda: show_result(result))
+        if not session.as_json:
+            say(f"job {job.id}: waiting {timeout} for its result", sys.stderr)
+        result = await _wait_for_result(job, where, timeout_s)
+    session.answer({**facts, "result": result}, lambda: show_result(result))
+
+
+def _parse_moment(delay: str | None, at: str | None) -> Any:
+    """When the job is to run, as `Queue.add` takes it."""
+    if delay and at:
+        fail("--delay and --at both say when to run the job", "pass one of them", exit_code=USAGE)
+    if delay:
+        delay_ms = parse_duration_ms(delay)
+        check_delay(delay_ms)
+        return delay_ms
+    if at:
+        when = parse_time(at)
+        check_delay(when.timestamp() * 1000 - now_ms())
+        return when
+    return None
+
+
+def _parse_backoff(backoff: str | None, max_backoff: str | None) -> BackoffSpec | None:
+    if backoff is None:
+        if max_backoff is not None:
+            fail("--max-backoff needs --backoff", "pass the first wait with --backoff", exit_code=USAGE)
+        return None
+    delay_ms = parse_duration_ms(backoff)
+    if max_backoff is None:
+        return BackoffSpec.fixed(delay_ms)
+    max_ms = parse_duration_ms(max_backoff)
+    if max_ms < delay_ms:
+        fail(f"--max-backoff {max_backoff} is shorter than --backoff {backoff}", "pass a longer one", exit_code=USAGE)
+    return BackoffSpec.exponential(delay_ms, max_ms=max_ms)
+
+
+async def _wait_for_result(job: Job, queue: str, timeout_s: float) -> Any:
+    try:
+        return await job.wait_for_result(timeout=timeout_s)
+    except TimeoutError:
+        fail(
+            f"no result of job {job.id} within {timeout_s:g} s",
+            f"chasqui result {job.id} -q {queue} --wait goes on waiting",
+            code=ChasquiError.code,
+            exit_code=OUT_OF_TIME,
+        )
 
 
 def show_result(result: Any) -> None:

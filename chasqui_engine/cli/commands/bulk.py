@@ -1,4 +1,4 @@
-"""`chasqui bulk`: a file of rows, each a job; stopped half-way, the same command goes on where it was."""
+"""`chasqui bulk`: adds a job per row of a file; run again after an interruption, it adds the missing ones."""
 
 from __future__ import annotations
 
@@ -10,22 +10,21 @@ from typing import Annotated, Any
 
 import typer
 
+from chasqui_engine import AddOptions, ChasquiError, ConfigError, EncodeError
 from chasqui_engine.cli.bulk.batches import batches_of
-from chasqui_engine.cli.bulk.progress_bar import Bar, bar_of
+from chasqui_engine.cli.bulk.progress_bar import Bar, open_bar
 from chasqui_engine.cli.bulk.rows import BadRowError, BrokenSourceError, Row
 from chasqui_engine.cli.bulk.sender import Sending
 from chasqui_engine.cli.bulk.sources import Source
-from chasqui_engine.cli.params import QueueOption, parse_delay, parse_duration_ms, require_queue
-from chasqui_engine.cli.prompt import interruptible
+from chasqui_engine.cli.input.params import QueueOption, check_delay, parse_duration_ms, require_queue
+from chasqui_engine.cli.input.prompt import interruptible
 from chasqui_engine.cli.session import FAILED, INTERRUPTED, Failure, Session, command, failure_of, report
-from chasqui_engine.clock import monotonic
 from chasqui_engine.codec import encode_payload
-from chasqui_engine.enqueue import Addition, Moment
-from chasqui_engine.errors import ChasquiError, ConfigError, EncodeError
-from chasqui_engine.job import AddOptions
+from chasqui_engine.runtime.clock import monotonic
+from chasqui_engine.values.job import Addition, Moment
 
 _AGAIN = "run the same command again: it adds what is missing"
-_ALL_AGAIN = "mind that with --no-resume a second run adds all rows once more"
+_ALL_AGAIN = "note that with --no-resume a second run adds all rows again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +39,16 @@ class _Job:
 
     @property
     def again(self) -> str:
-        """What to do after a break."""
+        """What to do after an interruption."""
         return _AGAIN if self.unique or self.id_field else _ALL_AGAIN
 
-    def of(self, row: Row, source: Source) -> Addition:
+    def make(self, row: Row, source: Source) -> Addition:
         """The job of a row."""
         try:
             encode_payload(row.data)
             return row.data, self._options(row)
         except (ConfigError, EncodeError, BadRowError) as err:
-            raise BadRowError(f"{source.place(row.number)} {err.args[0]}") from err
+            raise BadRowError(f"{source.locate(row.number)} {err.args[0]}") from err
 
     def _options(self, row: Row) -> AddOptions:
         name = str(self._field(row, self.name_field)) if self.name_field else self.name
@@ -70,13 +69,13 @@ class _Job:
 
 @dataclass(slots=True)
 class _Outcome:
-    """How it went."""
+    """The outcome."""
 
     read: int = 0
     bad: int = 0
     first_bad: str | None = None
     failure: Failure | None = None
-    """Why it ended before the last row."""
+    """Why it stopped before the last row."""
 
 
 def register(app: typer.Typer) -> None:
@@ -88,45 +87,46 @@ async def bulk(
     session: Session,
     path: Annotated[str, typer.Argument(metavar="FILE", help="JSON lines, CSV or Parquet; - is stdin.")],
     queue: QueueOption = None,
-    name: Annotated[str, typer.Option("--name", "-n", help="The jobs' name.")] = "",
+    name: Annotated[str, typer.Option("--name", "-n", help="The name of the jobs.")] = "",
     kind: Annotated[
-        str | None, typer.Option("--format", metavar="jsonl|csv|parquet", help="By the file's ending, if not given.")
+        str | None,
+        typer.Option("--format", metavar="jsonl|csv|parquet", help="By default from the file's extension."),
     ] = None,
-    name_field: Annotated[str | None, typer.Option("--name-field", help="Take the name from this field.")] = None,
+    name_field: Annotated[str | None, typer.Option("--name-field", help="Take the job's name from this field.")] = None,
     id_field: Annotated[str | None, typer.Option("--id-field", help="Take the job's id from this field.")] = None,
-    delay: Annotated[str | None, typer.Option("--delay", metavar="TIME", help="Run all of them later.")] = None,
-    run: Annotated[str, typer.Option("--run", help="A label: another one adds the same file once more.")] = "",
+    delay: Annotated[str | None, typer.Option("--delay", metavar="TIME", help="Run the jobs later: 10s, 5m.")] = None,
+    run: Annotated[str, typer.Option("--run", help="A label; a new one adds the same file again.")] = "",
     resume_within: Annotated[
-        str, typer.Option("--resume-within", metavar="TIME", help="How long a re-run knows what it added.")
+        str, typer.Option("--resume-within", metavar="TIME", help="How long a re-run recognises added rows.")
     ] = "1d",
-    unique: Annotated[bool, typer.Option("--resume/--no-resume", help="Re-runs add only what is missing.")] = True,
-    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Go on after a row that cannot be read.")] = False,
+    unique: Annotated[bool, typer.Option("--resume/--no-resume", help="Add only missing rows when run again.")] = True,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip rows that cannot be read.")] = False,
 ) -> int:
     """Add a job for every row of a file.
 
-    Each row's id is made of its number and content. A re-run after a break therefore adds only what is missing.
+    Each job's id is made of the row's number and content, so a re-run after an interruption adds only missing rows.
     """
     where, jobs = require_queue(None, queue, "default"), _Job(name, name_field, id_field, run, unique)
-    AddOptions(name=name)  # says what is wrong with it before a row is read
+    AddOptions(name=name)  # checks the name before a row is read
     moment = None if delay is None else Moment(True, parse_duration_ms(delay))
-    parse_delay(0 if moment is None else moment.ms)
+    check_delay(0 if moment is None else moment.ms)
     ttl_s = max(1, parse_duration_ms(resume_within) // 1000)
     with interruptible():
         source = Source(path, kind)
     outcome, started = _Outcome(), monotonic()
     async with session.producer(where, dedup_ttl_secs=ttl_s) as producer:
         sending = Sending(producer, moment)
-        with bar_of(session) as bar:
+        with open_bar(session) as bar:
             try:
                 await _send_all(sending, source, jobs, outcome, bar, skip_bad)
             except asyncio.CancelledError:
                 outcome.failure = Failure("stopped before the end", "CMQ-005", jobs.again, INTERRUPTED)
             except ChasquiError as err:
-                told = failure_of(err)
-                outcome.failure = replace(told, next_step=f"{told.next_step}; then {jobs.again}")
+                failure = failure_of(err)
+                outcome.failure = replace(failure, next_step=f"{failure.next_step}; then {jobs.again}")
             finally:
                 await sending.settle()
-        return _tell(session, outcome, sending, monotonic() - started, where)
+        return _report(session, outcome, sending, monotonic() - started, where)
 
 
 async def _send_all(
@@ -138,24 +138,24 @@ async def _send_all(
             await sending.send(batch)
         if bar is not None:
             position = next((row.position for row in reversed(rows) if isinstance(row, Row)), None)
-            bar.at(position, source.total, outcome.read, sending.added)
+            bar.update(position, source.total, outcome.read, sending.added)
         if outcome.failure is not None:
             break
     await sending.drain()
     if bar is not None and outcome.failure is None:
-        bar.at(source.total or outcome.read, source.total, outcome.read, sending.added)
+        bar.update(source.total or outcome.read, source.total, outcome.read, sending.added)
 
 
 def _additions(
     rows: Sequence[Row | BadRowError], source: Source, jobs: _Job, outcome: _Outcome, skip_bad: bool
 ) -> list[Addition]:
-    """The jobs of these rows, up to the first that ends it all."""
+    """The jobs of these rows, up to the first error that stops the command."""
     found: list[Addition] = []
     for row in rows:
         try:
             if isinstance(row, BadRowError):
                 raise row
-            found.append(jobs.of(row, source))
+            found.append(jobs.make(row, source))
             outcome.read += 1
         except BadRowError as err:
             outcome.bad += 1
@@ -167,7 +167,7 @@ def _additions(
     return found
 
 
-def _tell(session: Session, outcome: _Outcome, sending: Sending, seconds: float, queue: str) -> int:
+def _report(session: Session, outcome: _Outcome, sending: Sending, seconds: float, queue: str) -> int:
     added, failure = sending.added, outcome.failure
     there = max(0, sending.confirmed - added)
     facts = {"queue": queue, "rows": outcome.read, "added": added, "already_there": there, "bad": outcome.bad}
@@ -175,8 +175,8 @@ def _tell(session: Session, outcome: _Outcome, sending: Sending, seconds: float,
         {**facts, "seconds": round(seconds, 2), "complete": failure is None},
         lambda: (
             f"{added:,} jobs added to {queue} in {seconds:.1f} s"
-            + (f", {there:,} were there already" if there else "")
-            + (f", {outcome.bad:,} rows left out, the first because {outcome.first_bad}" if outcome.bad else "")
+            + (f", {there:,} existed already" if there else "")
+            + (f", {outcome.bad:,} rows skipped; the first: {outcome.first_bad}" if outcome.bad else "")
         ),
     )
     return 0 if failure is None else report(failure, ["--json"] if session.as_json else [])

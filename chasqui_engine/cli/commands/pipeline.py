@@ -10,30 +10,30 @@ import typer
 from chasqui_engine.cli.session import FAILED, Failure, report
 
 _AS_THEY_ARE = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
-"""Options are not ours to know: they are handed on, `--help` too."""
+"""All options are passed on, `--help` included."""
 
 
 def register(app: typer.Typer) -> None:
     """Adds the commands."""
-    group = typer.Typer(no_args_is_help=True, help="What queues did, as answers and a report, by Spark.")
-    app.add_typer(group, name="pipeline", rich_help_panel="Look")
+    group = typer.Typer(no_args_is_help=True, help="Report on what queues did, with Spark.")
+    app.add_typer(group, name="pipeline", rich_help_panel="Inspect")
     group.command("run", context_settings=_AS_THEY_ARE)(run)
-    # With one command only, typer would leave out its name.
+    # Typer drops the name of the only command of a group without a callback.
     group.callback()(_group)
 
 
 def _group() -> None:
-    """What queues did, as answers and a report, by Spark."""
+    """Report on what queues did, with Spark."""
 
 
 def run(context: typer.Context) -> int:
-    """Make answers and a report of what queues told; --help says more."""
+    """Compute aggregates and a report from the events of queues; see --help of the command."""
     if find_spec("pyspark") is None:
-        told = Failure("the pipeline needs Spark", "CMQ-004", "pip install 'chasqui[spark]'", FAILED)
-        return report(told, sys.argv)
+        failure = Failure("the pipeline needs Spark", "CMQ-004", "pip install 'chasqui[spark]'", FAILED)
+        return report(failure, sys.argv)
     from chasqui_engine.pipeline.__main__ import main
 
     try:
         return main(list(context.args))
-    except SystemExit as end:  # argparse has said why
+    except SystemExit as end:  # argparse has printed the reason
         return end.code if isinstance(end.code, int) else FAILED

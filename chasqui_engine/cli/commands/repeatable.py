@@ -1,4 +1,4 @@
-"""`chasqui repeatable`: jobs that come again, when they come, and what becomes of fires that were missed."""
+"""`chasqui repeatable`: repeatable jobs, their fires, and what happens to missed ones."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from chasqui_engine.cli.params import (
+from chasqui_engine import MissedFiresPolicy, Producer, RepeatableMeta, RepeatableSpec, RepeatPattern
+from chasqui_engine.cli.input.params import (
     QueueArgument,
     QueueOption,
     parse_duration_ms,
@@ -15,24 +16,30 @@ from chasqui_engine.cli.params import (
     queue_and_one,
     require_queue,
 )
-from chasqui_engine.cli.repeatable_table import SHOWN_FIRES, describe, list_table, local, policy_text, preview_table
+from chasqui_engine.cli.output.repeatable_table import (
+    SHOWN_FIRES,
+    describe,
+    list_table,
+    local,
+    policy_text,
+    preview_table,
+)
 from chasqui_engine.cli.session import NOT_THERE, USAGE, Session, command, fail
-from chasqui_engine.clock import now_ms
-from chasqui_engine.producer import Producer
-from chasqui_engine.schedule.plan import first_fire_ms, plan_fires
-from chasqui_engine.schedule.spec import MissedFiresPolicy, RepeatableMeta, RepeatableSpec, RepeatPattern
+from chasqui_engine.runtime.clock import now_ms
+from chasqui_engine.schedule import first_fire_ms, plan_fires
 
 _MOST_SPECS = 10_000
 _SUPPOSED_CATCHUP = 100
-"""Of a policy that makes up for all fires, where the spec has another one."""
+"""The limit that is shown for fire-all where the spec has another policy."""
 
 CronOption = Annotated[str | None, typer.Option("--cron", metavar="EXPR", help="5 fields, or 6 with seconds first.")]
 ZoneOption = Annotated[
-    str | None, typer.Option("--tz", metavar="ZONE", help="Of the cron: UTC, +05:30, Europe/London.")
+    str | None, typer.Option("--tz", metavar="ZONE", help="Time zone of the cron: UTC, +05:30, Europe/London.")
 ]
-EveryOption = Annotated[str | None, typer.Option("--every", metavar="TIME", help="Again and again after 30s, 5m …")]
+EveryOption = Annotated[str | None, typer.Option("--every", metavar="TIME", help="A fixed interval: 30s, 5m …")]
 MissedOption = Annotated[
-    str, typer.Option("--missed", metavar="skip|once|all:N", help="What becomes of fires nobody was there for.")
+    str,
+    typer.Option("--missed", metavar="skip|once|all:N", help="What to do about missed fires."),
 ]
 
 
@@ -43,36 +50,36 @@ def register(app: typer.Typer) -> None:
     command(group, "add")(add)
     command(group, "remove")(remove)
     command(group, "preview")(preview)
-    app.add_typer(group, name="repeatable", rich_help_panel="Mend")
+    app.add_typer(group, name="repeatable", rich_help_panel="Manage")
 
 
 async def list_(
     session: Session,
     queue_argument: QueueArgument = None,
     queue: QueueOption = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="So many at most.")] = 100,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most this many.")] = 100,
 ) -> None:
     """List repeatable jobs, the next to fire first."""
     async with session.existing(require_queue(queue_argument, queue)) as producer:
         metas = await producer.list_repeatable(limit)
-    session.answer([describe(meta) for meta in metas], lambda: list_table(metas))
+    session.answer([describe(meta) for meta in metas], lambda: list_table(metas, session.console.width))
 
 
 async def add(
     session: Session,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of every job it makes.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of every job it creates.")],
     data: Annotated[str | None, typer.Argument(metavar="DATA", help="JSON, @FILE, or - for stdin.")] = None,
     queue: QueueOption = None,
     cron: CronOption = None,
     tz: ZoneOption = None,
     every: EveryOption = None,
-    key: Annotated[str, typer.Option("--key", help="Its identity; made of name and pattern, if not given.")] = "",
-    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Jobs in all; then it is removed.")] = None,
+    key: Annotated[str, typer.Option("--key", help="Its key; name and pattern by default.")] = "",
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Remove it after this many jobs.")] = None,
     start: Annotated[str | None, typer.Option("--start", metavar="WHEN", help="Not before: ISO 8601, or +5m.")] = None,
     end: Annotated[str | None, typer.Option("--end", metavar="WHEN", help="Not after.")] = None,
     missed: MissedOption = "skip",
 ) -> None:
-    """Store a repeatable job, or replace the one of the same key."""
+    """Store a repeatable job, or replace the one with the same key."""
     where = require_queue(None, queue, "default")
     spec = RepeatableSpec(
         job_name=name,
@@ -87,7 +94,7 @@ async def add(
     async with session.producer(where) as producer:
         stored = await producer.upsert_repeatable(spec)
     first = local(spec.pattern, first_fire_ms(spec, now_ms()))
-    session.answer({"key": stored, "queue": where, "first_fire": first}, lambda: f"{stored}\nfires first at {first}")
+    session.answer({"key": stored, "queue": where, "first_fire": first}, lambda: f"{stored}\nfirst fire at {first}")
 
 
 async def remove(
@@ -95,11 +102,11 @@ async def remove(
     words: Annotated[list[str], typer.Argument(metavar="KEY", help="Its key, with -q QUEUE; or QUEUE KEY.")],
     queue: QueueOption = None,
 ) -> int:
-    """Remove a repeatable job: it fires no more."""
+    """Remove a repeatable job: it does not fire again."""
     name, key = queue_and_one(words, queue, "KEY")
     async with session.producer(name) as producer:
         removed = await producer.remove_repeatable(key)
-    session.answer({"key": key, "removed": removed}, lambda: "removed" if removed else f"there is no {key}")
+    session.answer({"key": key, "removed": removed}, lambda: "removed" if removed else f"there is no repeatable {key}")
     return 0 if removed else NOT_THERE
 
 
@@ -112,13 +119,13 @@ async def preview(
     cron: CronOption = None,
     tz: ZoneOption = None,
     every: EveryOption = None,
-    count: Annotated[int, typer.Option("--count", "-n", min=1, max=1000, help="So many fires.")] = 10,
+    count: Annotated[int, typer.Option("--count", "-n", min=1, max=1000, help="How many fires to show.")] = 10,
     down_for: Annotated[
-        str, typer.Option("--down-for", metavar="TIME", help="Suppose that no scheduler ran for so long.")
+        str, typer.Option("--down-for", metavar="TIME", help="Length of the outage, in which no scheduler runs.")
     ] = "1h",
 ) -> None:
     """Show the next fires in the spec's own zone, and what each missed-fire policy would do after an outage."""
-    spec, next_ms = await _previewed(session, words or [], queue, cron, tz, every)
+    spec, next_ms = await _read_spec(session, words or [], queue, cron, tz, every)
     fires = _next_fires(spec, next_ms, count)
     outage_ms = parse_duration_ms(down_for)
     after = {policy_text(one): _after_outage(spec, next_ms, outage_ms, one) for one in _policies(spec.missed_fires)}
@@ -138,11 +145,11 @@ def _policies(own: MissedFiresPolicy) -> list[MissedFiresPolicy]:
     return [MissedFiresPolicy.skip(), MissedFiresPolicy.fire_once(), MissedFiresPolicy.fire_all(most)]
 
 
-async def _previewed(
+async def _read_spec(
     session: Session, words: list[str], queue: list[str] | None, cron: str | None, tz: str | None, every: str | None
 ) -> tuple[RepeatableSpec, int]:
     if words and (cron or tz or every):
-        fail("a stored one has its own pattern", "leave out KEY, or --cron, --tz and --every", exit_code=USAGE)
+        fail("a stored repeatable has its own pattern", "leave out KEY, or --cron, --tz and --every", exit_code=USAGE)
     if not words:
         spec = RepeatableSpec(job_name="preview", pattern=_pattern(cron, tz, every), payload=None)
         return spec, first_fire_ms(spec, now_ms())
@@ -165,7 +172,7 @@ async def _previewed(
 async def _find(producer: Producer, key: str) -> RepeatableMeta:
     found = [meta for meta in await producer.list_repeatable(_MOST_SPECS) if meta.key == key]
     if not found:
-        fail(f"there is no repeatable {key!r}", "see chasqui repeatable list", exit_code=NOT_THERE)
+        fail(f"there is no repeatable {key!r}", "chasqui repeatable list shows the keys", exit_code=NOT_THERE)
     return found[0]
 
 
@@ -180,7 +187,7 @@ def _next_fires(spec: RepeatableSpec, next_ms: int, count: int) -> list[int]:
 
 
 def _after_outage(spec: RepeatableSpec, next_ms: int, outage_ms: int, policy: MissedFiresPolicy) -> dict[str, Any]:
-    """What a scheduler that comes back after missing the next fire, and all that follow for so long, would do."""
+    """What a scheduler does that starts `outage_ms` after it missed the next fire."""
     back_ms = next_ms + outage_ms
     plan = plan_fires(spec.with_missed_fires(policy), next_ms, 0, back_ms)
     return {
@@ -192,7 +199,7 @@ def _after_outage(spec: RepeatableSpec, next_ms: int, outage_ms: int, policy: Mi
 
 def _pattern(cron: str | None, tz: str | None, every: str | None) -> RepeatPattern:
     if (cron is None) == (every is None):
-        fail("a pattern is needed, once", "pass --cron '0 9 * * 1-5', or --every 5m", exit_code=USAGE)
+        fail("exactly one pattern is required", "pass --cron '0 9 * * 1-5', or --every 5m", exit_code=USAGE)
     if cron is not None:
         return RepeatPattern.cron(cron, tz)
     if tz is not None:

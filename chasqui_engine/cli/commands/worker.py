@@ -8,32 +8,30 @@ from typing import Annotated, Any
 
 import typer
 
+from chasqui_engine.cli.input.params import GroupOption, QueueOption, parse_duration_ms, require_queue
 from chasqui_engine.cli.logs import FORMATS, LEVELS, LogOptions
-from chasqui_engine.cli.params import GroupOption, QueueOption, parse_duration_ms, require_queue
 from chasqui_engine.cli.session import USAGE, Session, command, fail
 
 _LAST_PORT = 65535
 _RELOAD_DEADLINE_S = 3.0
-"""A restart for a change of the code does not wait long for running jobs."""
+"""A restart after a change of the code does not wait long for running jobs."""
 
 
 TimeLimitOption = Annotated[
-    str | None, typer.Option("--time-limit", metavar="TIME", help="Longest a handler may run: 30s, 5m.")
+    str | None, typer.Option("--time-limit", metavar="TIME", help="Longest run of a handler: 30s, 5m.")
 ]
 DeadlineOption = Annotated[
-    str | None, typer.Option("--deadline", metavar="TIME", help="How long running jobs may take to end at a stop.")
+    str | None, typer.Option("--deadline", metavar="TIME", help="How long running jobs may take to finish at a stop.")
 ]
-PlainInOption = Annotated[
-    str, typer.Option("--plain-in", metavar="thread|process", help="Where handlers without async run.")
-]
+PlainInOption = Annotated[str, typer.Option("--plain-in", metavar="thread|process", help="Where plain functions run.")]
 LogLevelOption = Annotated[
-    str, typer.Option("--log-level", metavar="|".join(LEVELS), help="The least that is logged to stderr.")
+    str, typer.Option("--log-level", metavar="|".join(LEVELS), help="Lowest level that is logged to stderr.")
 ]
 LogFormatOption = Annotated[
     str, typer.Option("--log-format", metavar="|".join(FORMATS), help="Lines for people, or JSON for programs.")
 ]
 LogJobIdsOption = Annotated[
-    bool, typer.Option("--log-job-ids", help="Name the job in what its handler logs; JSON always does.")
+    bool, typer.Option("--log-job-ids", help="Add the job's id to what its handler logs; JSON always has it.")
 ]
 
 
@@ -52,16 +50,16 @@ async def worker(
         ),
     ],
     queue: QueueOption = None,
-    concurrency: Annotated[int, typer.Option("--concurrency", "-c", min=1, help="Jobs at once, per process.")] = 100,
+    concurrency: Annotated[int, typer.Option("--concurrency", "-c", min=1, help="Concurrent jobs per process.")] = 100,
     processes: Annotated[int, typer.Option("--processes", "-p", min=1, help="Worker processes.")] = 1,
-    reload: Annotated[bool, typer.Option("--reload", help="Start anew when a Python file here changes.")] = False,
+    reload: Annotated[bool, typer.Option("--reload", help="Restart when a Python file here changes.")] = False,
     metrics_port: Annotated[
         int | None,
-        typer.Option("--metrics-port", min=1, max=_LAST_PORT, help="Serve Prometheus metrics; process n at PORT + n."),
+        typer.Option("--metrics-port", min=1, max=_LAST_PORT, help="Serve Prometheus metrics; process N at PORT + N."),
     ] = None,
-    metrics_host: Annotated[str, typer.Option("--metrics-host", help="Where metrics are served.")] = "127.0.0.1",
+    metrics_host: Annotated[str, typer.Option("--metrics-host", help="The address to serve metrics at.")] = "127.0.0.1",
     store_results: Annotated[bool, typer.Option("--store-results", help="Keep what handlers return.")] = False,
-    max_attempts: Annotated[int, typer.Option("--max-attempts", min=1, help="Runs of a job in all.")] = 25,
+    max_attempts: Annotated[int, typer.Option("--max-attempts", min=1, help="Runs of a job in total.")] = 25,
     time_limit: TimeLimitOption = None,
     deadline: DeadlineOption = None,
     plain_in: PlainInOption = "thread",
@@ -74,7 +72,7 @@ async def worker(
 ) -> int:
     """Run the jobs of a queue.
 
-    The first Ctrl-C lets running jobs end; the second stops at once, and other workers take the jobs over.
+    The first Ctrl-C lets running jobs finish; the second stops at once, and other workers reclaim the jobs.
     """
     from chasqui_engine.cli.worker.run import Plan, run_here
 
@@ -96,7 +94,7 @@ async def worker(
     if child is None and (processes > 1 or reload):
         from chasqui_engine.cli.worker.group import WorkerGroup
 
-        given = _arguments(session, target, name, metrics_port, metrics_host, options) + _log_arguments(logs)
+        given = _child_arguments(session, target, name, metrics_port, metrics_host, options) + _log_arguments(logs)
         return await WorkerGroup(session, name, given, processes, group=group, reload=reload).run()
     port = None if metrics_port is None else metrics_port + (child or 0)
     parent = None if child_fd is None else socket.socket(fileno=child_fd)
@@ -114,8 +112,8 @@ def _log_arguments(logs: LogOptions) -> list[str]:
 
 def _check_ports(first: int | None, processes: int) -> None:
     if first is not None and first + processes - 1 > _LAST_PORT:
-        told = f"{processes} processes need the ports from {first} on, and the last one is {_LAST_PORT}"
-        fail(told, "choose a lower --metrics-port", exit_code=USAGE)
+        problem = f"{processes} processes need the ports from {first} on, and the last port is {_LAST_PORT}"
+        fail(problem, "choose a lower --metrics-port", exit_code=USAGE)
 
 
 def _deadline_s(deadline: str | None, reload: bool) -> float | None:
@@ -124,10 +122,10 @@ def _deadline_s(deadline: str | None, reload: bool) -> float | None:
     return _RELOAD_DEADLINE_S if reload else None
 
 
-def _arguments(
+def _child_arguments(
     session: Session, target: str, queue: str, port: int | None, host: str, options: dict[str, Any]
 ) -> list[str]:
-    """The same worker, for a process of its own."""
+    """The command line of a child process."""
     words = [target, "-q", queue, "-c", str(options["concurrency"]), "--max-attempts", str(options["max_attempts"])]
     words += ["--group", options["group"], "--plain-in", options["run_plain_in"], "--metrics-host", host]
     if port is not None:
@@ -138,7 +136,7 @@ def _arguments(
         if options[seconds] is not None:
             words += [flag, f"{options[seconds]}s"]
     if session.url is not None:
-        # Not as an argument: a list of processes would show its password.
+        # Not as an argument, because `ps` would show its password.
         os.environ["CHASQUI_REDIS_URL"] = session.url
     words += ["--debug"] if session.debug else []
     words += ["--json"] if session.as_json else []

@@ -1,4 +1,4 @@
-"""Several worker processes, or one that starts anew when the code changes: this process only looks after them."""
+"""The parent of worker processes: restarts them when they die, and on `--reload` when the code changes."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from chasqui_engine.aio import cancel_and_wait
 from chasqui_engine.cli.session import FAILED, INTERRUPTED, Session, print_json
 from chasqui_engine.cli.worker.queue_status import QueueStatus
 from chasqui_engine.cli.worker.reload import modification_times
 from chasqui_engine.cli.worker.status_line import Numbers, Rate, StatusLine, pass_on, worker_line
-from chasqui_engine.clock import monotonic
+from chasqui_engine.runtime.aio import cancel_and_wait
+from chasqui_engine.runtime.clock import monotonic
 
 _DRAW_EVERY_S = 0.5
 _LOOK_EVERY_S = 0.5
@@ -28,19 +28,19 @@ _LONGEST_PAUSE_S = 30.0
 
 @dataclass(slots=True)
 class _Child:
-    """One place in the group; processes come and go in it."""
+    """One slot of the group, which a process fills and its successor after it."""
 
     index: int
     process: asyncio.subprocess.Process | None = None
     before: Numbers = field(default_factory=Numbers)
-    """Of the processes that were here before."""
+    """Of earlier processes in this slot."""
     now: Numbers = field(default_factory=Numbers)
     ready: bool = False
     generation: int = 0
 
 
 class WorkerGroup:
-    """Keeps `count` children alive until it is told to stop."""
+    """Keeps `count` children alive until it is stopped."""
 
     def __init__(
         self, session: Session, queue: str, arguments: Sequence[str], count: int, *, group: str, reload: bool
@@ -56,34 +56,34 @@ class WorkerGroup:
         self._stop = asyncio.Event()
         self._generation = 0
         self._proven = -1
-        """The last generation of which one was ready: what ends after that is started again."""
-        self._turned = asyncio.Condition()
-        self._turning: asyncio.Task[None] | None = None
+        """The last generation that became ready; only such children are restarted."""
+        self._generation_changed = asyncio.Condition()
+        self._notifying: asyncio.Task[None] | None = None
         self._broken: int | None = None
-        self._said_in_vain: set[str] = set()
+        self._start_errors: set[str] = set()
 
     async def run(self) -> int:
-        """Until Ctrl-C; returns the exit code."""
+        """Runs until Ctrl-C; returns the exit code."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self._signalled)
+            loop.add_signal_handler(number, self._handle_signal)
         started = monotonic()
         self._say("started", f"{_workers(len(self._children))} for {self._queue}. Ctrl-C stops all")
         tasks = [asyncio.create_task(self._keep(child)) for child in self._children]
-        beside = [asyncio.create_task(self._draw(started))]
+        background = [asyncio.create_task(self._draw(started))]
         if self._reload:
-            beside.append(asyncio.create_task(self._watch()))
+            background.append(asyncio.create_task(self._watch()))
         try:
             await asyncio.gather(*tasks)
         finally:
-            await cancel_and_wait(*beside)
+            await cancel_and_wait(*background)
             self._line.clear()
             self._line.shown = False
         total = self._total()
         self._say("stopped", f"stopped: {total.done:,} done, {total.failed:,} failed, {total.dead:,} dead")
         return self._broken or 0
 
-    def _signalled(self) -> None:
+    def _handle_signal(self) -> None:
         if self._stop.is_set():
             for child in self._children:
                 _send(child, signal.SIGKILL)
@@ -91,9 +91,9 @@ class WorkerGroup:
             os._exit(INTERRUPTED)
         self._stop.set()
         if not self._session.as_json:
-            self._line.say("stopping: no more jobs are taken, those that run may end. Ctrl-C again stops at once")
+            self._line.say("stopping: running jobs may finish, no others start. Ctrl-C again stops at once")
         self._end_all()
-        self._turning = asyncio.get_running_loop().create_task(self._turn())
+        self._notifying = asyncio.get_running_loop().create_task(self._notify_generation())
 
     def _end_all(self) -> None:
         for child in self._children:
@@ -110,34 +110,34 @@ class WorkerGroup:
                 continue
             if self._proven != generation:
                 if not self._reload:
-                    # What never could start will not start the next time either.
+                    # A worker that failed to start would fail again.
                     self._broken = code or FAILED
                     self._stop.set()
                     self._end_all()
                     return
-                self._line.say("it cannot start; waiting for a change of the code")
+                self._line.say("the worker cannot start; waiting for a change of the code")
                 await self._next_generation(generation)
                 continue
             pause_s = _FIRST_PAUSE_S if monotonic() - began > _LONGEST_PAUSE_S else min(pause_s * 2, _LONGEST_PAUSE_S)
-            self._line.say(f"worker {child.index} ended with code {code}; another starts in {pause_s:g} s")
+            self._line.say(f"worker {child.index} exited with code {code}; restarting it in {pause_s:g} s")
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stop.wait(), pause_s)
 
     async def _next_generation(self, generation: int) -> None:
-        async with self._turned:
-            await self._turned.wait_for(lambda: generation != self._generation or self._stop.is_set())
+        async with self._generation_changed:
+            await self._generation_changed.wait_for(lambda: generation != self._generation or self._stop.is_set())
 
-    async def _turn(self) -> None:
-        async with self._turned:
-            self._turned.notify_all()
+    async def _notify_generation(self) -> None:
+        async with self._generation_changed:
+            self._generation_changed.notify_all()
 
     async def _live(self, child: _Child) -> int:
         """One process, from start to end; returns its exit code."""
         ours, theirs = socket.socketpair()
         arguments = [*self._arguments, "--child", str(child.index), "--child-fd", str(theirs.fileno())]
         child.ready, child.generation = False, self._generation
-        # In a session of its own: Ctrl-C in the terminal is for this process, which passes it on. What it says goes
-        # through here as well: else it would be written over our line, and what all of them say would be said often.
+        # In a session of its own, since this process passes a Ctrl-C on. Its output goes through here as well: it
+        # would be written over the status line, and what all children print at a failed start would repeat.
         child.process = await asyncio.create_subprocess_exec(
             *(sys.executable, *(["-u"] if self._line.shown else []), "-m", "chasqui_engine.cli", "worker", *arguments),
             pass_fds=(theirs.fileno(),),
@@ -149,10 +149,10 @@ class WorkerGroup:
         if self._stop.is_set():
             _send(child, signal.SIGTERM)
         streams = (child.process.stdout, child.process.stderr)
-        saying = [asyncio.create_task(pass_on(one, partial(self._pass_on, child))) for one in streams if one]
-        hearing = asyncio.create_task(self._hear(child, ours))
+        printing = [asyncio.create_task(pass_on(one, partial(self._pass_on, child))) for one in streams if one]
+        receiving = asyncio.create_task(self._receive(child, ours))
         code = await child.process.wait()
-        await asyncio.gather(hearing, *saying)
+        await asyncio.gather(receiving, *printing)
         child.process = None
         child.before.add(child.now)
         child.now = Numbers()
@@ -160,21 +160,21 @@ class WorkerGroup:
 
     def _pass_on(self, child: _Child, text: str) -> None:
         if not child.ready:
-            if text in self._said_in_vain:
+            if text in self._start_errors:
                 return
-            self._said_in_vain.add(text)
+            self._start_errors.add(text)
         self._line.say(text)
 
-    async def _hear(self, child: _Child, ours: socket.socket) -> None:
+    async def _receive(self, child: _Child, ours: socket.socket) -> None:
         reader, writer = await asyncio.open_connection(sock=ours)
         try:
-            # Ends with the process: a line cut short is its last.
+            # Ends with the process, whose last line may be cut short.
             with contextlib.suppress(OSError, ValueError):
                 while line := await reader.readline():
-                    told = json.loads(line)
-                    if told.pop("ready"):
+                    counts = json.loads(line)
+                    if counts.pop("ready"):
                         child.ready, self._proven = True, child.generation
-                    child.now = Numbers(**told)
+                    child.now = Numbers(**counts)
         finally:
             writer.close()
 
@@ -196,13 +196,13 @@ class WorkerGroup:
         if not self._line.shown:
             return
         rate = Rate()
-        async with QueueStatus(self._session.url, self._queue, self._group) as standing:
+        async with QueueStatus(self._session.url, self._queue, self._group) as status:
             while True:
                 total = self._total()
                 alive = sum(child.ready and child.process is not None for child in self._children)
-                stands = f"{alive} of {_workers(len(self._children))} · {await standing.words()}"
+                state = f"{alive} of {_workers(len(self._children))} · {status.text}"
                 rated = rate.of(total.done + total.failed)
-                self._line.draw(worker_line(self._queue, total, rated, monotonic() - started, stands))
+                self._line.draw(worker_line(self._queue, total, rated, monotonic() - started, state))
                 await asyncio.sleep(_DRAW_EVERY_S)
 
     async def _watch(self) -> None:
@@ -213,16 +213,16 @@ class WorkerGroup:
             if now != before:
                 changed = sorted(str(path) for path in now.keys() | before.keys() if now.get(path) != before.get(path))
                 before = now
-                self._line.say(f"{changed[0]} changed: starting anew")
+                self._line.say(f"{changed[0]} changed; restarting")
                 self._generation += 1
-                self._said_in_vain.clear()
+                self._start_errors.clear()
                 self._end_all()
-                await self._turn()
+                await self._notify_generation()
 
 
 def _send(child: _Child, number: signal.Signals) -> None:
     if child.process is not None and child.process.returncode is None:
-        # It may end in this very moment. `Process.send_signal` would then take its exit code away from whoever waits.
+        # It may exit at this moment, and `Process.send_signal` would then take its exit code from the task that waits.
         with contextlib.suppress(ProcessLookupError):
             if number is signal.SIGKILL:
                 os.killpg(child.process.pid, number)

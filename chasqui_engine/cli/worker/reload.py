@@ -1,4 +1,4 @@
-"""Which Python files there are, and when each was last written: what `worker --reload` looks at."""
+"""The Python files that `worker --reload` watches, and when each was last written."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def modification_times() -> dict[Path, float]:
         for name in files:
             if name.endswith(".py"):
                 path = Path(folder) / name
-                # Gone between the listing and the look.
+                # Deleted since it was listed.
                 with contextlib.suppress(OSError):
                     found[path] = path.stat().st_mtime
         if len(found) > _MOST_FILES:

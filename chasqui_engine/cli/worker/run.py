@@ -1,4 +1,4 @@
-"""One worker in this process: from its start to its end, by the first Ctrl-C or the second."""
+"""One worker in this process, from its start until a Ctrl-C."""
 
 from __future__ import annotations
 
@@ -14,40 +14,38 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from chasqui_engine.aio import cancel_and_wait
+from chasqui_engine import ConfigError, JobIdFilter, Worker
 from chasqui_engine.cli.logs import LogOptions
 from chasqui_engine.cli.session import INTERRUPTED, Session, print_json
 from chasqui_engine.cli.worker.handler_loader import load_handler
 from chasqui_engine.cli.worker.queue_status import QueueStatus
 from chasqui_engine.cli.worker.status_line import Rate, StatusLine, Tally, printing_above, worker_line
-from chasqui_engine.clock import monotonic
-from chasqui_engine.consumer.job_logging import JobIdFilter
-from chasqui_engine.errors import ConfigError
-from chasqui_engine.metrics.events import MetricsSink
-from chasqui_engine.worker import Worker
+from chasqui_engine.metrics import MetricsSink
+from chasqui_engine.runtime.aio import cancel_and_wait
+from chasqui_engine.runtime.clock import monotonic
 
 _DRAW_EVERY_S = 0.5
 _REPORT_EVERY_S = 0.5
 _GRACE_S = 5.0
-"""After the shutdown deadline, for handing jobs back and for last words."""
+"""After the shutdown deadline, for releasing jobs and for the last lines."""
 _BLOCKED = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a worker is to do."""
+    """The options of a worker."""
 
     target: str
     queue: str
     options: dict[str, Any]
-    """For `Worker`."""
+    """Passed to `Worker`."""
     metrics_host: str
     metrics_port: int | None
     logs: LogOptions
 
 
 async def run_here(session: Session, plan: Plan, child: socket.socket | None = None) -> int:
-    """Runs until told to stop; returns the exit code. A `child` reports over a socket to the process that began it."""
+    """Runs until it is stopped; returns the exit code. With `child`, reports to the parent process over that socket."""
     handler = load_handler(plan.target)
     tally = Tally(_prometheus(plan))
     worker = Worker(
@@ -61,12 +59,12 @@ async def run_here(session: Session, plan: Plan, child: socket.socket | None = N
     started = monotonic()
     if child is None:
         _say(session, line, "started", plan, {})
-    beside = [asyncio.create_task(_report(child, tally, worker) if child else _draw(session, plan, tally, line))]
+    background = [asyncio.create_task(_report(child, tally, worker) if child else _draw(session, plan, tally, line))]
     try:
         with printing_above(line):
             await worker.run()
     finally:
-        await cancel_and_wait(*beside)
+        await cancel_and_wait(*background)
         line.clear()
         line.shown = False
     if child is None:
@@ -75,9 +73,9 @@ async def run_here(session: Session, plan: Plan, child: socket.socket | None = N
 
 
 class _Stopping:
-    """Ctrl-C: the first lets running jobs end, the second does not.
+    """Ctrl-C: the first lets running jobs finish, the second stops at once.
 
-    Heard by `signal.signal`, not by the event loop, which a handler may block.
+    Handled by `signal.signal`, not by the event loop, which a handler may block.
     """
 
     def __init__(self, worker: Worker, line: StatusLine, deadline_s: float, *, silent: bool) -> None:
@@ -89,7 +87,7 @@ class _Stopping:
         self._loop = asyncio.get_running_loop()
 
     def listen(self) -> None:
-        """From now on."""
+        """Installs the signal handlers."""
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._signalled)
 
@@ -98,16 +96,16 @@ class _Stopping:
             os._exit(INTERRUPTED)
         self._asked = True
         self._worker.stop()
-        threading.Thread(target=self._end_at_last, daemon=True).start()
-        # Not here: whatever was interrupted may be about to write a line of its own.
-        self._loop.call_soon_threadsafe(self._tell)
+        threading.Thread(target=self._exit_after_deadline, daemon=True).start()
+        # Not here: the interrupted code may be writing a line itself.
+        self._loop.call_soon_threadsafe(self._announce)
 
-    def _tell(self) -> None:
+    def _announce(self) -> None:
         if not self._silent:
-            self._line.say("stopping: no more jobs are taken, those that run may end. Ctrl-C again stops at once")
+            self._line.say("stopping: running jobs may finish, no others start. Ctrl-C again stops at once")
 
-    def _end_at_last(self) -> None:
-        """For handlers that block the event loop: the worker has handed their jobs to others by then."""
+    def _exit_after_deadline(self) -> None:
+        """For handlers that block the event loop; other workers reclaim their jobs."""
         time.sleep(self._deadline_s + _GRACE_S)
         os._exit(_BLOCKED)
 
@@ -115,7 +113,7 @@ class _Stopping:
 def _prometheus(plan: Plan) -> MetricsSink | None:
     if plan.metrics_port is None:
         return None
-    from chasqui_engine.metrics.prometheus import PrometheusSink
+    from chasqui_engine.metrics import PrometheusSink
 
     sink = PrometheusSink(plan.queue)
     from prometheus_client import start_http_server
@@ -142,46 +140,45 @@ def _say(session: Session, line: StatusLine, what: str, plan: Plan, facts: dict[
     if session.as_json:
         print_json({"event": what, "queue": plan.queue, "concurrency": at_once, "pid": os.getpid(), **facts})
     elif what == "started":
-        line.say(f"worker for {plan.queue}: {plan.target}, {at_once} at once. Ctrl-C stops it")
+        line.say(f"worker for {plan.queue}: {plan.target}, concurrency {at_once}. Ctrl-C stops it")
     else:
-        told = f"{facts['done']:,} done, {facts['failed']:,} failed, {facts['dead']:,} dead"
-        line.say(f"stopped after {facts['seconds']} s: {told}")
+        counts = f"{facts['done']:,} done, {facts['failed']:,} failed, {facts['dead']:,} dead"
+        line.say(f"stopped after {facts['seconds']} s: {counts}")
 
 
 async def _draw(session: Session, plan: Plan, tally: Tally, line: StatusLine) -> None:
     if not line.shown:
         return
     rate, started = Rate(), monotonic()
-    async with QueueStatus(session.url, plan.queue, plan.options["group"]) as standing:
+    async with QueueStatus(session.url, plan.queue, plan.options["group"]) as status:
         while True:
-            stands = await standing.words()
             numbers = tally.numbers
             rated = rate.of(numbers.done + numbers.failed)
-            line.draw(worker_line(plan.queue, numbers, rated, monotonic() - started, stands))
+            line.draw(worker_line(plan.queue, numbers, rated, monotonic() - started, status.text))
             await asyncio.sleep(_DRAW_EVERY_S)
 
 
 async def _report(parent: socket.socket, tally: Tally, worker: Worker) -> None:
-    """Tells the parent what is done so far, and stops when there is no parent any more."""
+    """Reports the counts to the parent, and stops when the parent is gone."""
     reader, writer = await asyncio.open_connection(sock=parent)
     gone = asyncio.create_task(reader.read())
     ready = asyncio.create_task(worker.wait_until_ready())
 
-    def tell() -> None:
+    def send_counts() -> None:
         writer.write(json.dumps({**tally.numbers.as_dict(), "ready": worker.is_ready}).encode() + b"\n")
 
     try:
-        # Not before it has reached the server: what cannot even start is not to be started again. And then at once:
-        # of a worker that had a job, the parent must know that it could start.
+        # Only after it has reached the server, since the parent does not restart what never started; then at once,
+        # so that a worker that dies with its first job counts as started.
         await asyncio.wait({gone, ready}, return_when=asyncio.FIRST_COMPLETED)
         while not gone.done():
-            tell()
+            send_counts()
             await asyncio.wait({gone}, timeout=_REPORT_EVERY_S)
         worker.stop()
     finally:
-        # The last word: what was done since the one before.
+        # The jobs since the last report.
         with contextlib.suppress(OSError):
-            tell()
+            send_counts()
             await writer.drain()
         await cancel_and_wait(gone, ready)
         writer.close()

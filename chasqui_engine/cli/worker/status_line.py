@@ -1,4 +1,8 @@
-"""The line at the bottom of a worker's terminal, and the numbers in it."""
+"""The line at the bottom of a worker's terminal, and the numbers in it.
+
+Written by hand, because `rich.live` takes 80 ms to import (measured), a sixth of the half second in which a worker
+is to start, and a line above which whole lines are printed is all that is needed.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +17,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import TextIO
 
-from chasqui_engine.cli.formatting import ago
-from chasqui_engine.clock import monotonic
-from chasqui_engine.metrics.events import (
+from chasqui_engine.cli.output.formatting import ago
+from chasqui_engine.metrics import (
     DlqRouted,
     JobOutcome,
     JobOutcomeKind,
@@ -26,6 +29,7 @@ from chasqui_engine.metrics.events import (
     ReaderBatch,
     RetryScheduled,
 )
+from chasqui_engine.runtime.clock import monotonic
 
 _RATE_OVER_S = 5.0
 _CHUNK = 64 * 1024
@@ -33,7 +37,7 @@ _CHUNK = 64 * 1024
 
 @dataclass(slots=True)
 class Numbers:
-    """What a worker has done so far."""
+    """The jobs of a worker so far."""
 
     done: int = 0
     failed: int = 0
@@ -41,7 +45,7 @@ class Numbers:
     dead: int = 0
 
     def add(self, others: Numbers) -> None:
-        """Counts these as well."""
+        """Adds these."""
         for name, value in others.as_dict().items():
             setattr(self, name, getattr(self, name) + value)
 
@@ -51,7 +55,7 @@ class Numbers:
 
 
 class Tally(MetricsSink):
-    """Counts what a worker does, and passes it on to another sink."""
+    """Counts jobs, and passes every metric on to another sink."""
 
     __slots__ = ("_inner", "numbers")
 
@@ -60,7 +64,7 @@ class Tally(MetricsSink):
         self._inner = inner or NoopSink()
 
     def job_outcome(self, outcome: JobOutcome) -> None:
-        """Counts it. So do the others."""
+        """Counts a run."""
         if outcome.kind is JobOutcomeKind.OK:
             self.numbers.done += 1
         else:
@@ -68,17 +72,17 @@ class Tally(MetricsSink):
         self._inner.job_outcome(outcome)
 
     def retry_scheduled(self, retry: RetryScheduled) -> None:
-        """A retry."""
+        """Counts a retry."""
         self.numbers.retried += 1
         self._inner.retry_scheduled(retry)
 
     def dlq_routed(self, dlq: DlqRouted) -> None:
-        """A burial."""
+        """Counts a burial."""
         self.numbers.dead += 1
         self._inner.dlq_routed(dlq)
 
     def reader_batch(self, batch: ReaderBatch) -> None:
-        """Passed on. So are the others."""
+        """Passed on."""
         self._inner.reader_batch(batch)
 
     def promoter_tick(self, tick: PromoterTick) -> None:
@@ -97,7 +101,7 @@ class Rate:
         self._seen: deque[tuple[float, int]] = deque([(monotonic(), 0)])
 
     def of(self, total: int) -> float:
-        """The rate, now that `total` are done."""
+        """The rate, when `total` are done now."""
         now = monotonic()
         self._seen.append((now, total))
         while len(self._seen) > 2 and now - self._seen[1][0] > _RATE_OVER_S:
@@ -107,7 +111,7 @@ class Rate:
 
 
 class StatusLine(logging.Handler):
-    """One line that is drawn again and again on a terminal; what is logged goes above it."""
+    """A line that is redrawn in place on a terminal; log lines go above it."""
 
     def __init__(self, out: TextIO | None = None) -> None:
         super().__init__()
@@ -116,15 +120,15 @@ class StatusLine(logging.Handler):
         self._text = ""
 
     def draw(self, text: str) -> None:
-        """Shows this in place of what was there."""
+        """Replaces the line."""
         if self.shown:
-            # Asked each time: windows change their size. A line that wraps could not be drawn over.
+            # Read each time, since windows are resized. A line that wraps could not be overdrawn.
             self._text = text[: max(20, os.get_terminal_size(self._out.fileno()).columns - 1)]
             self._out.write(f"\r\x1b[K{self._text}")
             self._out.flush()
 
     def say(self, text: str) -> None:
-        """A line of its own, that stays."""
+        """Writes a line above."""
         if self.shown:
             self._out.write(f"\r\x1b[K{text}\n{self._text}")
         else:
@@ -132,16 +136,16 @@ class StatusLine(logging.Handler):
         self._out.flush()
 
     def clear(self) -> None:
-        """Takes the line away."""
+        """Removes the line."""
         self.draw("")
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Above the line."""
+        """Writes the record above the line."""
         self.say(self.format(record))
 
 
 async def pass_on(stream: asyncio.StreamReader, say: Callable[[str], None]) -> None:
-    """Says what a process writes, in whole lines, however long they are."""
+    """Passes on the output of a process in whole lines, however long they are."""
     begun = b""
     while data := await stream.read(_CHUNK):
         whole, newline, begun = (begun + data).rpartition(b"\n")
@@ -152,7 +156,7 @@ async def pass_on(stream: asyncio.StreamReader, say: Callable[[str], None]) -> N
 
 
 class _Above(io.TextIOBase):
-    """What is printed, above a line; what is printed without an end waits for it."""
+    """A stream that prints above a line; an incomplete line waits for its end."""
 
     def __init__(self, line: StatusLine) -> None:
         super().__init__()
@@ -160,25 +164,25 @@ class _Above(io.TextIOBase):
         self._begun = ""
 
     def writable(self) -> bool:
-        """It is."""
+        """Always."""
         return True
 
     def write(self, text: str) -> int:
-        """Whole lines are shown."""
+        """Shows the whole lines."""
         *whole, self._begun = (self._begun + text).split("\n")
         if whole:
             self._line.say("\n".join(whole))
         return len(text)
 
     def end(self) -> None:
-        """Shows what is left."""
+        """Shows the rest."""
         if self._begun:
             self.write("\n")
 
 
 @contextlib.contextmanager
 def printing_above(line: StatusLine) -> Iterator[None]:
-    """While the line is shown, what handlers print goes above it, if it goes to the same terminal."""
+    """While the line is shown, what handlers print to the same terminal goes above it."""
     out, errors = _Above(line), _Above(line)
     with contextlib.ExitStack() as redirected:
         if line.shown and sys.stdout.isatty():
@@ -190,7 +194,7 @@ def printing_above(line: StatusLine) -> Iterator[None]:
     errors.end()
 
 
-def worker_line(queue: str, numbers: Numbers, rate: float, up_s: float, stands: str) -> str:
-    """What a worker is at."""
-    told = f"{numbers.done:,} done · {numbers.failed:,} failed · {numbers.dead:,} dead · {rate:,.0f}/s"
-    return f"{queue} │ {told} │ {stands} │ up {ago(up_s * 1000)}"
+def worker_line(queue: str, numbers: Numbers, rate: float, up_s: float, state: str) -> str:
+    """The text of the line."""
+    counts = f"{numbers.done:,} done · {numbers.failed:,} failed · {numbers.dead:,} dead · {rate:,.0f}/s"
+    return f"{queue} │ {counts} │ {state} │ up {ago(up_s * 1000)}"

@@ -11,7 +11,7 @@ import asyncio
 import os
 import weakref
 
-from chasqui_engine.posix import at_fork
+from chasqui_engine.runtime.posix import at_fork
 
 _FORKED = 70
 """The exit code of such a child: the one for an error in a program."""

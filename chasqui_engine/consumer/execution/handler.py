@@ -9,18 +9,18 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
-from chasqui_engine.config import ConsumerConfig, TimeLimit
 from chasqui_engine.consumer.execution.processes import ProcessDiedError, Processes
 from chasqui_engine.consumer.execution.threads import DaemonThreads
-from chasqui_engine.errors import ConfigError, JobTimeoutError
-from chasqui_engine.job import Job
+from chasqui_engine.values.config import ConsumerConfig, TimeLimit
+from chasqui_engine.values.errors import ConfigError, JobTimeoutError
+from chasqui_engine.values.job import Job
 
 Handler = Callable[[Job], Any]
 """A function of a job: `async def`, or plain."""
 
 _log = logging.getLogger("chasqui.consumer")
 
-Run = Callable[[Job], Awaitable[Any]]
+RunHandler = Callable[[Job], Awaitable[Any]]
 
 
 class HandlerPanicError(RuntimeError):
@@ -36,6 +36,11 @@ def check_handler(handler: Handler) -> Handler:
     return handler
 
 
+def is_async(handler: Callable[..., Any]) -> bool:
+    """Whether calling it gives a coroutine: an `async` function, or an object that is called as one."""
+    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__)
+
+
 class Handlers:
     """One handler, ready to be awaited."""
 
@@ -43,15 +48,15 @@ class Handlers:
         self._threads: DaemonThreads | None = None
         self._processes: Processes | None = None
         self._handler = check_handler(handler)
-        self.run: Run = self._choose(config)
+        self.run: RunHandler = self._choose(config)
         """Awaits the handler for a job."""
         if config.time_limit_secs is not None:
-            limited = _limited if self._threads is None else _limited_in_thread
+            limited = _limit if self._threads is None else _limit_in_thread
             self.run = limited(self.run, config.time_limit_secs)
 
-    def _choose(self, config: ConsumerConfig) -> Run:
+    def _choose(self, config: ConsumerConfig) -> RunHandler:
         handler = self._handler
-        if inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__):
+        if is_async(handler):
             return handler
         if config.run_plain_in == "process":
             self._processes = Processes(handler)
@@ -68,8 +73,8 @@ class Handlers:
     async def _run_in_process(self, job: Job) -> Any:
         assert self._processes is not None
         try:
-            # What tells its progress is bound to this process.
-            return await self._processes.run(replace(job, _tell=_untold))
+            # What takes its reports is bound to this process.
+            return await self._processes.run(replace(job, _reports=_LogOnly()))
         except ProcessDiedError as err:
             raise HandlerPanicError(str(err)) from err
 
@@ -81,11 +86,19 @@ class Handlers:
             self._processes.close()
 
 
-def _untold(job_id: str, name: str, progress: str) -> None:
-    _log.info("job %r (%r) is at %s; progress is not told from a handler's process", job_id, name, progress)
+class _LogOnly:
+    """Takes the reports of a handler that runs in a process of its own."""
+
+    def progress(self, job_id: str, name: str, progress: str, /) -> None:
+        """Only logged."""
+        _log.info("job %r (%r) is at %s; no progress event: the handler runs in a process", job_id, name, progress)
+
+    def log(self, job_id: str, name: str, line: str, /) -> None:
+        """Only logged."""
+        _log.info("job %r (%r): %s", job_id, name, line)
 
 
-def _limited(run: Run, limit: TimeLimit) -> Run:
+def _limit(run: RunHandler, limit: TimeLimit) -> RunHandler:
     async def run_within_limit(job: Job) -> Any:
         seconds = limit(job) if callable(limit) else limit
         timer = asyncio.timeout(seconds)
@@ -100,7 +113,7 @@ def _limited(run: Run, limit: TimeLimit) -> Run:
     return run_within_limit
 
 
-def _limited_in_thread(run: Run, limit: TimeLimit) -> Run:
+def _limit_in_thread(run: RunHandler, limit: TimeLimit) -> RunHandler:
     """A thread cannot be stopped. Its job has failed, but may not run again before it has ended."""
 
     async def run_to_its_end(job: Job) -> Any:

@@ -20,7 +20,7 @@ from multiprocessing.context import SpawnProcess
 from typing import Any
 
 from chasqui_engine.consumer.execution.threads import DaemonThreads
-from chasqui_engine.errors import ConfigError, EncodeError, HandlerError, UnrecoverableError
+from chasqui_engine.values.errors import ConfigError, EncodeError, HandlerError, UnrecoverableError
 
 # A fresh interpreter each: what this process has open is not theirs to touch.
 _context = get_context("spawn")
@@ -48,7 +48,7 @@ class Processes:
         self._busy.add(process)
         try:
             value, error = await self._threads.run(process.call, argument)
-        except BaseException:  # nobody waits for it any more, or it is dead
+        except BaseException:  # no call waits for it any more, or it is dead
             process.kill()
             raise
         finally:
@@ -122,7 +122,7 @@ class _Process:
 
 
 def _serve(connection: Connection, function: bytes) -> None:
-    """The other side: calls until there is nobody to call for."""
+    """The process's side: calls the handler until its parent is gone."""
     # Ctrl-C reaches every process of the terminal; it is the parent that decides what becomes of the job.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     while True:
@@ -134,24 +134,24 @@ def _serve(connection: Connection, function: bytes) -> None:
 
 
 @functools.cache
-def _loaded(function: bytes) -> Any:
+def _load(function: bytes) -> Any:
     return pickle.loads(function)
 
 
 def _answer(function: bytes, argument: Any) -> bytes:
     try:
-        value = _loaded(function)(argument)
+        value = _load(function)(argument)
         if inspect.iscoroutine(value):
             value = asyncio.run(value)
-    except BaseException as error:  # noqa: BLE001 - whatever it is, it belongs to whoever called
-        return _raised(error)
+    except BaseException as error:  # noqa: BLE001 - whatever it is, it belongs to the caller
+        return _pack_error(error)
     try:
         return pickle.dumps((value, None))
     except Exception as err:  # noqa: BLE001 - anything may go wrong in a value's own pickling
-        return _raised(EncodeError(f"what the handler returned cannot leave its process: {err}"))
+        return _pack_error(EncodeError(f"what the handler returned cannot leave its process: {err}"))
 
 
-def _raised(error: BaseException) -> bytes:
+def _pack_error(error: BaseException) -> bytes:
     error.add_note("In the handler's process:\n" + "".join(traceback.format_exception(error)))
     try:
         answer = pickle.dumps((None, error))

@@ -60,7 +60,7 @@ class DaemonThreads:
             function, future = task
             try:
                 outcome: _Outcome = (future, function(), None)
-            except BaseException as err:  # noqa: BLE001 - whatever it is, it belongs to whoever awaits the future
+            except BaseException as err:  # noqa: BLE001 - whatever it is, it belongs to the task that awaits the future
                 outcome = (future, None, err)
             end_if_forked(self._pid)
             self._hand_over(outcome)
@@ -73,7 +73,7 @@ class DaemonThreads:
         if wake:
             try:
                 self._loop.call_soon_threadsafe(self._bring_in)
-            except RuntimeError:  # the loop is closed: nobody waits any more
+            except RuntimeError:  # the loop is closed: no task waits any more
                 return
 
     def _bring_in(self) -> None:

@@ -1,4 +1,4 @@
-"""The API's changing side: POST only, for who may, from our own page, with a line in the audit log."""
+"""The API's actions: POST only, with the right to change, from the dashboard's own page, and in the audit log."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from chasqui_engine.dashboard import audit
-from chasqui_engine.dashboard.api.dead_letter_query import by_ids, find, read_selected
+from chasqui_engine.dashboard.api.dead_letter_query import find, read_by_ids, read_selected
 from chasqui_engine.dashboard.api.responses import answer
 from chasqui_engine.dashboard.dependencies import DashboardDep, Editor, QueueRef
 
@@ -15,54 +15,54 @@ router = APIRouter(prefix="/api")
 
 @router.post("/queue/pause")
 async def pause(dashboard: DashboardDep, user: Editor, ref: QueueRef) -> Response:
-    """Lets workers take no more jobs."""
-    with audit.record(user, "pause", ref.connection, ref.queue) as told:
+    """Stops workers from taking jobs."""
+    with audit.record(user, "pause", ref.connection, ref.queue) as entry:
         async with dashboard.producer(ref) as producer:
-            told["changed"] = await producer.pause()
-    dashboard.changed(ref)
-    return answer({"paused": True, "changed": told["changed"]})
+            entry["changed"] = await producer.pause()
+    dashboard.refresh(ref)
+    return answer({"paused": True, "changed": entry["changed"]})
 
 
 @router.post("/queue/resume")
 async def resume(dashboard: DashboardDep, user: Editor, ref: QueueRef) -> Response:
-    """Lets workers take jobs again."""
-    with audit.record(user, "resume", ref.connection, ref.queue) as told:
+    """Ends a pause."""
+    with audit.record(user, "resume", ref.connection, ref.queue) as entry:
         async with dashboard.producer(ref) as producer:
-            told["changed"] = await producer.resume()
-    dashboard.changed(ref)
-    return answer({"paused": False, "changed": told["changed"]})
+            entry["changed"] = await producer.resume()
+    dashboard.refresh(ref)
+    return answer({"paused": False, "changed": entry["changed"]})
 
 
 @router.post("/queue/dead/replay")
 async def replay(dashboard: DashboardDep, user: Editor, ref: QueueRef, request: Request) -> Response:
-    """Puts dead letters back on the queue. Of all that match a filter one part; `next` says where to go on."""
+    """Puts dead letters back on the queue. With a filter one part of them; `next` is the cursor of the next part."""
     selected = await read_selected(request)
-    with audit.record(user, "replay", ref.connection, ref.queue, **selected.told) as told:
+    with audit.record(user, "replay", ref.connection, ref.queue, **selected.facts) as entry:
         async with dashboard.producer(ref) as producer:
-            selected_count, more, told["count"] = 0, None, 0
+            selected_count, more, entry["count"] = 0, None, 0
             if selected.ids is not None:
-                async for part in by_ids(producer, selected.ids):
+                async for part in read_by_ids(producer, selected.ids):
                     selected_count += len(part)
-                    told["count"] += await producer.replay_dead(part)
+                    entry["count"] += await producer.replay_dead(part)
             else:
                 found = await find(producer, selected)
                 selected_count, more = len(found.entries), found.next
-                told["count"] = await producer.replay_dead(found.entries)
-    dashboard.changed(ref)
-    return answer({"selected": selected_count, "done": told["count"], "next": more})
+                entry["count"] = await producer.replay_dead(found.entries)
+    dashboard.refresh(ref)
+    return answer({"selected": selected_count, "done": entry["count"], "next": more})
 
 
 @router.post("/queue/dead/delete")
 async def delete(dashboard: DashboardDep, user: Editor, ref: QueueRef, request: Request) -> Response:
-    """Deletes dead letters for good. Of all that match a filter one part; `next` says where to go on."""
+    """Deletes dead letters for good. With a filter one part of them; `next` is the cursor of the next part."""
     selected = await read_selected(request)
-    with audit.record(user, "delete", ref.connection, ref.queue, **selected.told) as told:
+    with audit.record(user, "delete", ref.connection, ref.queue, **selected.facts) as entry:
         async with dashboard.producer(ref) as producer:
             if selected.ids is not None:
                 ids, more = selected.ids, None
             else:
                 found = await find(producer, selected)
                 ids, more = [entry.dlq_id for entry in found.entries], found.next
-            told["count"] = await producer.delete_dead(ids)
-    dashboard.changed(ref)
-    return answer({"selected": len(ids), "done": told["count"], "next": more})
+            entry["count"] = await producer.delete_dead(ids)
+    dashboard.refresh(ref)
+    return answer({"selected": len(ids), "done": entry["count"], "next": more})

@@ -1,4 +1,4 @@
-"""Which dead letters are meant: by their ids, or all that match a filter. Every request looks at a bounded number."""
+"""Selecting dead letters by id or by filter. Every request reads a bounded number."""
 
 from __future__ import annotations
 
@@ -11,30 +11,29 @@ from typing import Annotated, Any, TypeVar
 from fastapi import Depends, HTTPException, Request
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from chasqui_engine.admin.dead_letters import DeadFilter
-from chasqui_engine.clock import monotonic, now_ms
-from chasqui_engine.errors import ConfigError
-from chasqui_engine.job import DlqEntry
-from chasqui_engine.producer import Producer
+from chasqui_engine import ConfigError, DlqEntry, Producer
+from chasqui_engine.admin import DeadFilter
+from chasqui_engine.runtime.clock import monotonic, now_ms
+from chasqui_engine.values.stream_ids import as_number
 
 MOST_IDS = 1_000
 _PAGE = 500
-_MOST_LOOKED_AT = 10_000
+_MOST_READ = 10_000
 _MOST_BYTES = 16 * 1024 * 1024
-"""Of dead letters that one request holds at a time."""
+"""Of dead letters that one request has in memory."""
 _IDS_AT_ONCE = 10
-"""Of letters that are asked for by their ids, whose sizes nobody knows before."""
+"""Dead letters read at once by id, since their sizes are unknown before."""
 _LOOK_S = 0.5
 _MOST_BODY_BYTES = 256 * 1024
 _ENTRY_ID = re.compile(r"([0-9]{1,20})-([0-9]{1,20})")
 _MOST_IN_AN_ID = 2**64 - 1
-"""What a server counts up to, in either part: others may have written an entry with any id that there is."""
+"""The largest number in either part of an id: other programs may have written any valid id."""
 _Model = TypeVar("_Model", bound=BaseModel)
 _Word = Annotated[str, Field(max_length=1024)]
 
 
 class Wanted(BaseModel):
-    """A filter, as the page writes it; what is left out decides nothing."""
+    """A filter, as the page sends it; empty fields match everything."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -50,22 +49,22 @@ class Wanted(BaseModel):
         """As of now."""
         now = now_ms()
         return DeadFilter(
-            reasons=_one(self.reason),
-            names=_one(self.name),
-            job_ids=_one(self.job_id),
+            reasons=_as_set(self.reason),
+            names=_as_set(self.name),
+            job_ids=_as_set(self.job_id),
             error=self.error,
             before_ms=now - self.older_than_s * 1000 if self.older_than_s else float("inf"),
             after_ms=now - self.newer_than_s * 1000 if self.newer_than_s else 0,
         )
 
     @property
-    def told(self) -> dict[str, Any]:
-        """For the audit."""
+    def facts(self) -> dict[str, Any]:
+        """For the audit log."""
         return {key: value for key, value in self.model_dump().items() if value}
 
 
 class Selected(BaseModel):
-    """What a change is to be made to: these ids, or all that match and died no later than `until`, after `after`."""
+    """The target of a change: these ids, or all that match and died after `after` and no later than `until`."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -75,11 +74,11 @@ class Selected(BaseModel):
     after: str | None = None
 
     @property
-    def told(self) -> dict[str, Any]:
-        """For the audit."""
+    def facts(self) -> dict[str, Any]:
+        """For the audit log."""
         if self.ids is not None:
             return {"ids": self.ids}
-        return {"filter": self.filter.told if self.filter else {}, "until": self.until}
+        return {"filter": self.filter.facts if self.filter else {}, "until": self.until}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +87,10 @@ class Found:
 
     entries: list[DlqEntry]
     next: str | None
-    """Where to go on; None when that was all."""
+    """The cursor of the next part; None after the last."""
 
 
-def wanted_of(
+def read_wanted(
     reason: str = "",
     name: str = "",
     job_id: str = "",
@@ -99,16 +98,16 @@ def wanted_of(
     newer_than_s: int = 0,
     older_than_s: int = 0,
 ) -> Wanted:
-    """The filter in a query."""
+    """The filter in the query."""
     given = {"reason": reason, "name": name, "job_id": job_id, "error": error}
-    return _validated(Wanted, {**given, "newer_than_s": newer_than_s, "older_than_s": older_than_s})
+    return _validate(Wanted, {**given, "newer_than_s": newer_than_s, "older_than_s": older_than_s})
 
 
-WantedQuery = Annotated[Wanted, Depends(wanted_of)]
+WantedQuery = Annotated[Wanted, Depends(read_wanted)]
 
 
 async def read_selected(request: Request) -> Selected:
-    """From the body, which is read only as far as a selection can be long."""
+    """The selection in the body, of which no more is read than a selection can be long."""
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
         raise HTTPException(415, "The body must be JSON.")
     body = b""
@@ -120,43 +119,43 @@ async def read_selected(request: Request) -> Selected:
         given = json.loads(body)
     except (ValueError, RecursionError) as err:
         raise ConfigError(f"body: not JSON ({err})") from err
-    selected = _validated(Selected, given)
+    selected = _validate(Selected, given)
     if (selected.ids is None) == (selected.filter is None):
         raise ConfigError("body: pass either ids or filter")
     if selected.filter is not None and selected.until is None:
-        raise ConfigError("until: with a filter, pass the id of the newest dead letter that is meant")
+        raise ConfigError("until: with a filter, pass the id of the newest dead letter to include")
     check_ids([*(selected.ids or ()), *filter(None, (selected.until, selected.after))])
     return selected
 
 
 def select_ids(ids: Sequence[str]) -> Selected:
     """Dead letters by their ids."""
-    return _validated(Selected, {"ids": list(check_ids(ids))})
+    return _validate(Selected, {"ids": list(check_ids(ids))})
 
 
 def check_ids(ids: Sequence[str]) -> Sequence[str]:
-    """Refuses what is no id of a dead letter."""
+    """Refuses anything but ids of dead letters."""
     for one in ids:
         parts = _ENTRY_ID.fullmatch(one)
         if parts is None or any(int(part) > _MOST_IN_AN_ID for part in parts.groups()):
-            raise ConfigError(f"{one[:50]!r} is no id of a dead letter: it must look like 1700000000000-0")
+            raise ConfigError(f"{one[:50]!r} is not the id of a dead letter, which looks like 1700000000000-0")
     return ids
 
 
 async def find(producer: Producer, selected: Selected) -> Found:
-    """Of all that match a filter, the next part, the oldest first."""
+    """The next part of those that match a filter, the oldest first."""
     assert selected.filter is not None
     assert selected.until is not None
-    wanted, until = selected.filter.filter, _order(selected.until)
+    wanted, until = selected.filter.filter, as_number(selected.until)
     entries: list[DlqEntry] = []
-    after, looked_at = selected.after, 0
+    after, read_count = selected.after, 0
     while page := await producer.page_dlq(after, _PAGE):
-        within = [entry for entry in page if _order(entry.dlq_id) <= until]
+        within = [entry for entry in page if as_number(entry.dlq_id) <= until]
         entries += filter(wanted.takes, within)
-        after, looked_at = page[-1].dlq_id, looked_at + len(page)
+        after, read_count = page[-1].dlq_id, read_count + len(page)
         if len(within) < len(page):
             break
-        if looked_at >= _MOST_LOOKED_AT or _bytes(entries) >= _MOST_BYTES:
+        if read_count >= _MOST_READ or _bytes(entries) >= _MOST_BYTES:
             return Found(entries, after)
     return Found(entries, None)
 
@@ -165,18 +164,18 @@ def _bytes(entries: Iterable[DlqEntry]) -> int:
     return sum(len(entry.payload) for entry in entries)
 
 
-async def by_ids(producer: Producer, ids: Sequence[str]) -> AsyncIterator[list[DlqEntry]]:
-    """Those of these ids that are still there, a few at a time."""
+async def read_by_ids(producer: Producer, ids: Sequence[str]) -> AsyncIterator[list[DlqEntry]]:
+    """Those that still exist, a few at a time."""
     for start in range(0, len(ids), _IDS_AT_ONCE):
         yield await producer.get_dead(ids[start : start + _IDS_AT_ONCE])
 
 
 async def newest_page(producer: Producer, wanted: Wanted, before: str | None, count: int) -> Found:
-    """A page of those that match, the newest first; it ends early when many were looked at and few match."""
+    """A page of those that match, the newest first; shorter when many were read and few match."""
     takes = wanted.filter.takes
     entries: list[DlqEntry] = []
-    began, looked_at = monotonic(), 0
-    size = count + 1 if not wanted.told else _PAGE
+    began, read_count = monotonic(), 0
+    size = count + 1 if not wanted.facts else _PAGE
     while page := await producer.page_newest_dlq(before, size):
         for entry in page:
             if takes(entry):
@@ -184,17 +183,17 @@ async def newest_page(producer: Producer, wanted: Wanted, before: str | None, co
                     return Found(entries, before)
                 entries.append(entry)
             before = entry.dlq_id
-        looked_at += len(page)
-        held = _bytes(entries)
-        if looked_at >= _MOST_LOOKED_AT or held >= _MOST_BYTES or monotonic() - began > _LOOK_S:
+        read_count += len(page)
+        size_held = _bytes(entries)
+        if read_count >= _MOST_READ or size_held >= _MOST_BYTES or monotonic() - began > _LOOK_S:
             return Found(entries, before)
     return Found(entries, None)
 
 
-async def each(producer: Producer, selected: Selected) -> AsyncIterator[DlqEntry]:
-    """All that are selected, part by part."""
+async def read_selected_entries(producer: Producer, selected: Selected) -> AsyncIterator[DlqEntry]:
+    """All selected dead letters, part by part."""
     if selected.ids is not None:
-        async for part in by_ids(producer, selected.ids):
+        async for part in read_by_ids(producer, selected.ids):
             for entry in part:
                 yield entry
         return
@@ -207,7 +206,7 @@ async def each(producer: Producer, selected: Selected) -> AsyncIterator[DlqEntry
         selected = selected.model_copy(update={"after": found.next})
 
 
-def _validated(kind: type[_Model], given: Any) -> _Model:
+def _validate(kind: type[_Model], given: Any) -> _Model:
     try:
         return kind.model_validate(given)
     except ValidationError as err:
@@ -215,9 +214,5 @@ def _validated(kind: type[_Model], given: Any) -> _Model:
         raise ConfigError(f"{'.'.join(map(str, first['loc'])) or 'body'}: {first['msg']}") from err
 
 
-def _one(word: str) -> frozenset[str]:
+def _as_set(word: str) -> frozenset[str]:
     return frozenset((word,)) if word else frozenset()
-
-
-def _order(entry_id: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in entry_id.split("-"))

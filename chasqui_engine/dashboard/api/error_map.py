@@ -1,15 +1,15 @@
-"""What went wrong, in words that may go to a browser."""
+"""Errors as status and message for a browser."""
 
 from __future__ import annotations
 
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
-from chasqui_engine.errors import ChasquiError, ConfigError, RedisError
+from chasqui_engine import ChasquiError, ConfigError, RedisError
 
 
 def describe_error(err: Exception) -> tuple[int, dict[str, str]]:
-    """Status, code and message of what went wrong."""
+    """Status, code and message of an error."""
     if isinstance(err, HTTPException):
         return err.status_code, {"code": f"HTTP-{err.status_code}", "message": str(err.detail)}
     if isinstance(err, RequestValidationError):
@@ -19,4 +19,4 @@ def describe_error(err: Exception) -> tuple[int, dict[str, str]]:
     if isinstance(err, ChasquiError):
         status = 400 if isinstance(err, ConfigError) else 503 if isinstance(err, RedisError) else 500
         return status, {"code": err.code, "message": str(err.args[0]) if err.args else type(err).__name__}
-    return 500, {"code": "CMQ-000", "message": "Something went wrong here: the log of the dashboard says what."}
+    return 500, {"code": "CMQ-000", "message": "The dashboard failed: its log has the details."}

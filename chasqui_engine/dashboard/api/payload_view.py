@@ -1,4 +1,4 @@
-"""Payloads as text for people: whatever MessagePack can hold, shown, masked or hidden."""
+"""Payloads as text for people: shown, masked or hidden."""
 
 from __future__ import annotations
 
@@ -25,12 +25,11 @@ def plain_payload(value: Any, payloads: Payloads) -> Any:
 
 
 def _mask(value: Any) -> str:
-    """What a value is, without what it says. What is a key in one payload may be a person in the next: only text keys
-    are a shape, and stay."""
+    """The type of a value. Only text keys stay: other keys may be data, such as the id of a person."""
     if value is None:
-        return "‹nothing›"
+        return "‹null›"
     if isinstance(value, bool):
-        return "‹yes or no›"
+        return "‹boolean›"
     if isinstance(value, int | float):
         return "‹number›"
     return "‹text›" if isinstance(value, str) else "‹bytes›"

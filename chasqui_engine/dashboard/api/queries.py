@@ -1,4 +1,4 @@
-"""The API's reading side."""
+"""The API's queries."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from typing import Annotated, Any
 from fastapi import APIRouter, HTTPException, Query, Request
 from starlette.responses import Response, StreamingResponse
 
-from chasqui_engine import version
-from chasqui_engine.clock import now_ms
+from chasqui_engine import ConfigError, DlqEntry, JobState, version
+from chasqui_engine.admin import DelayedJob, ListedJob
 from chasqui_engine.dashboard import audit, csrf
 from chasqui_engine.dashboard.api import serializers
+from chasqui_engine.dashboard.api.by_name import find_by_name
 from chasqui_engine.dashboard.api.dead_letter_query import (
     MOST_IDS,
     Selected,
     WantedQuery,
     check_ids,
-    each,
     newest_page,
+    read_selected_entries,
     select_ids,
 )
 from chasqui_engine.dashboard.api.payload_view import BRIEF_CHARS, WHOLE_CHARS
@@ -28,6 +29,7 @@ from chasqui_engine.dashboard.api.responses import answer, stream
 from chasqui_engine.dashboard.dependencies import (
     Dashboard,
     DashboardDep,
+    JobIdQuery,
     OptionalConnection,
     QueueAddress,
     QueueRef,
@@ -38,8 +40,7 @@ from chasqui_engine.dashboard.dependencies import (
 from chasqui_engine.dashboard.live import pollers
 from chasqui_engine.dashboard.live.series import WINDOWS_MIN, Series
 from chasqui_engine.dashboard.settings import Payloads
-from chasqui_engine.errors import ConfigError
-from chasqui_engine.job import DlqEntry
+from chasqui_engine.runtime.clock import now_ms
 
 router = APIRouter(prefix="/api")
 
@@ -48,19 +49,19 @@ _MOST_START = 10**9
 _EXPORT_CHARS = 256 * 1024
 
 Minutes = Annotated[int, Query()]
+JobNameQuery = Annotated[str, Query(max_length=256)]
 Cursor = Annotated[str | None, Query(max_length=50)]
-JobIdQuery = Annotated[str, Query(alias="id", max_length=1024)]
 
 
 @router.get("/me")
-async def me(request: Request, dashboard: DashboardDep, user: Viewer, connection: OptionalConnection) -> Response:
-    """Who asks, what they may do (with a connection: there), and what the page needs to know."""
+async def read_me(request: Request, dashboard: DashboardDep, user: Viewer, connection: OptionalConnection) -> Response:
+    """The user, their rights (those for a connection, if one is given), and the page's settings."""
     try:
         await dashboard.guard.user(request, change=True, connection=connection)
         allowed = True
     except HTTPException:
         allowed = False
-    token = csrf.token_of(request)
+    token = csrf.read_or_make_token(request)
     response = answer(
         {
             "user": user,
@@ -78,126 +79,150 @@ async def me(request: Request, dashboard: DashboardDep, user: Viewer, connection
 
 
 @router.get("/queues")
-async def queues(dashboard: DashboardDep, user: Viewer, visible: VisibleConnections) -> Response:
-    """How all queues stand, of all connections that the user may look at."""
-    return answer(_queues(await dashboard.watch_all().now(), visible))
+async def read_queues(dashboard: DashboardDep, user: Viewer, visible: VisibleConnections) -> Response:
+    """The state of all queues of all connections that the user may view."""
+    return answer(_describe_queues(await dashboard.all_queues_feed().now(), visible))
 
 
 @router.get("/queues/live")
-async def queues_live(dashboard: DashboardDep, user: Viewer, visible: VisibleConnections) -> Response:
-    """The same again and again."""
-    dashboard.watches.check_room()
-    return stream(dashboard.watch_all(), lambda seen: _queues(seen, visible))
+async def stream_queues(dashboard: DashboardDep, user: Viewer, visible: VisibleConnections) -> Response:
+    """The same as a stream."""
+    dashboard.feeds.check_room()
+    return stream(dashboard.all_queues_feed(), lambda seen: _describe_queues(seen, visible))
 
 
-def _queues(seen: Any, visible: frozenset[str]) -> dict[str, Any]:
-    return {"connections": _told_apart([one for one in seen if one["name"] in visible]), "now_ms": now_ms()}
+def _describe_queues(seen: Any, visible: frozenset[str]) -> dict[str, Any]:
+    return {"connections": _mark_same_servers([one for one in seen if one["name"] in visible]), "now_ms": now_ms()}
 
 
-def _told_apart(connections: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Connections with the first one that leads to the same server as `same_as`: a server's jobs are counted once."""
+def _mark_same_servers(connections: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Connections, those to the server of an earlier one with its name as `same_as`: jobs are counted once."""
     first: dict[str, str] = {}
-    told = []
+    marked = []
     for one in connections:
         server = one.get("server")
         known = server and first.setdefault(server, one["name"])
         shown = {name: value for name, value in one.items() if name != "server"}
-        told.append({**shown, "same_as": known if known and known != one["name"] else None})
-    return told
+        marked.append({**shown, "same_as": known if known and known != one["name"] else None})
+    return marked
 
 
 @router.get("/queues/search")
-async def queues_search(
+async def search_queues(
     dashboard: DashboardDep,
     user: Viewer,
     connection: RequiredConnection,
     text: Annotated[str, Query(min_length=1, max_length=200)],
 ) -> Response:
     """Queues of a connection by a part of their name."""
-    found = await pollers.search(dashboard.pool, connection, text, dashboard.settings.page_size)
+    found = await pollers.search(dashboard.pool, dashboard.settings, connection, text)
     return answer({"queues": found, "now_ms": now_ms()})
 
 
 @router.get("/queue")
-async def queue(dashboard: DashboardDep, user: Viewer, ref: QueueRef, minutes: Minutes = 15) -> Response:
-    """How one queue stands, and what happened in it over the last minutes."""
-    return answer(_queue(await dashboard.watch_queue(ref, user).now(), _checked(minutes)))
+async def read_queue(dashboard: DashboardDep, user: Viewer, ref: QueueRef, minutes: Minutes = 15) -> Response:
+    """The state of one queue, and its history over the last minutes."""
+    return answer(_describe_queue(await dashboard.queue_feed(ref, user).now(), _check_minutes(minutes)))
 
 
 @router.get("/queue/live")
-async def queue_live(dashboard: DashboardDep, user: Viewer, ref: QueueRef, minutes: Minutes = 15) -> Response:
-    """The same again and again."""
-    _checked(minutes)
-    dashboard.watches.check_room()
-    return stream(dashboard.watch_queue(ref, user), lambda seen: _queue(seen, minutes))
+async def stream_queue(dashboard: DashboardDep, user: Viewer, ref: QueueRef, minutes: Minutes = 15) -> Response:
+    """The same as a stream."""
+    _check_minutes(minutes)
+    dashboard.feeds.check_room()
+    return stream(dashboard.queue_feed(ref, user), lambda seen: _describe_queue(seen, minutes))
 
 
-def _queue(seen: tuple[dict[str, Any], Series], minutes: int) -> dict[str, Any]:
+def _describe_queue(seen: tuple[dict[str, Any], Series], minutes: int) -> dict[str, Any]:
     view, series = seen
-    # Up to the moment of the look: what was told since then is not counted yet.
+    # Up to the time of the read: later events are not counted yet.
     return {**view, "series": series.points(view["now_ms"], minutes)}
 
 
-def _checked(minutes: int) -> int:
+def _check_minutes(minutes: int) -> int:
     if minutes not in WINDOWS_MIN:
         raise ConfigError(f"minutes must be one of {', '.join(map(str, WINDOWS_MIN))}, got {minutes}")
     return minutes
 
 
 @router.get("/queue/waiting")
-async def waiting(dashboard: DashboardDep, user: Viewer, ref: QueueRef, after: Cursor = None) -> Response:
-    """Jobs that wait, the next to run first."""
-    count = dashboard.settings.page_size
+async def list_waiting(
+    dashboard: DashboardDep, user: Viewer, ref: QueueRef, after: Cursor = None, name: JobNameQuery = ""
+) -> Response:
+    """Waiting jobs, of one name or all, the next to run first."""
+    count, group = dashboard.settings.page_size, dashboard.settings.group
     check_ids([after] if after else [])
     async with dashboard.producer(ref) as producer:
-        found = await producer.list_waiting(
-            count + 1, after=after, group=dashboard.settings.group, payload_chars=BRIEF_CHARS
-        )
-    shown = found[:count]
-    more = shown[-1].entry_id if len(found) > count else None
-    return await _rows(dashboard, serializers.listed, shown, more)
+
+        async def read(at: str | None) -> list[ListedJob]:
+            return await producer.list_waiting(count + 1, after=at, group=group, payload_chars=BRIEF_CHARS)
+
+        if name:
+            shown, more = await find_by_name(
+                read, lambda _, page: page[-1].entry_id, lambda one: one.name == name, after, count
+            )
+        else:
+            found = await read(after)
+            shown, more = found[:count], found[count - 1].entry_id if len(found) > count else None
+    return await _rows(dashboard, serializers.serialize_listed, shown, more)
 
 
 @router.get("/queue/active")
-async def active(dashboard: DashboardDep, user: Viewer, ref: QueueRef) -> Response:
-    """Jobs in the hands of workers, the oldest first."""
+async def list_active(dashboard: DashboardDep, user: Viewer, ref: QueueRef) -> Response:
+    """Jobs in flight, the oldest first."""
     async with dashboard.producer(ref) as producer:
         found = await producer.list_active(
             dashboard.settings.page_size, group=dashboard.settings.group, payload_chars=BRIEF_CHARS
         )
-    return await _rows(dashboard, serializers.listed, found, None)
+    return await _rows(dashboard, serializers.serialize_listed, found, None)
 
 
 @router.get("/queue/delayed")
-async def delayed(
-    dashboard: DashboardDep, user: Viewer, ref: QueueRef, start: Annotated[int, Query(ge=0, le=_MOST_START)] = 0
+async def list_delayed(
+    dashboard: DashboardDep,
+    user: Viewer,
+    ref: QueueRef,
+    start: Annotated[int, Query(ge=0, le=_MOST_START)] = 0,
+    name: JobNameQuery = "",
 ) -> Response:
-    """Delayed jobs, the next to run first."""
+    """Delayed jobs, of one name or all, the next to run first."""
     count = dashboard.settings.page_size
     async with dashboard.producer(ref) as producer:
-        found = await producer.list_delayed(count + 1, start=start, payload_chars=BRIEF_CHARS)
-    more = start + count if len(found) > count else None
-    return await _rows(dashboard, serializers.delayed, found[:count], more)
+
+        async def read(at: int) -> list[DelayedJob]:
+            return await producer.list_delayed(count + 1, start=at, payload_chars=BRIEF_CHARS)
+
+        def is_wanted(one: DelayedJob) -> bool:
+            return one.job is not None and one.job.name == name
+
+        if name:
+            # In two steps: with `more`, which may be None, a place would be taken for one that may be.
+            named = await find_by_name(read, lambda at, page: at + len(page), is_wanted, start, count)
+            shown, more = named
+        else:
+            found = await read(start)
+            shown, more = found[:count], start + count if len(found) > count else None
+    return await _rows(dashboard, serializers.serialize_delayed, shown, more)
 
 
 async def _rows(
     dashboard: Dashboard, show: Callable[[Any, Payloads], Any], found: Sequence[Any], more: Any, **facts: Any
 ) -> Response:
-    """A page of rows, made beside the loop: others, and all of Airflow, run on it."""
+    """A page of rows, made in a thread: other requests, and all of Airflow, share the event loop."""
     shown = await asyncio.to_thread(lambda: [show(one, dashboard.settings.payloads) for one in found])
     return answer({"rows": shown, "next": more, **facts})
 
 
 @router.get("/queue/repeatables")
-async def repeatables(dashboard: DashboardDep, user: Viewer, ref: QueueRef) -> Response:
+async def list_repeatables(dashboard: DashboardDep, user: Viewer, ref: QueueRef) -> Response:
     """Repeatable specs, the next to fire first."""
     async with dashboard.producer(ref) as producer:
         found = await producer.list_repeatable(_MOST_REPEATABLES)
-    return answer({"rows": [serializers.repeatable(meta) for meta in found], "next": None})
+    return answer({"rows": [serializers.serialize_repeatable(meta) for meta in found], "next": None})
 
 
 @router.get("/queue/dead")
-async def dead(
+async def list_dead(
     dashboard: DashboardDep, user: Viewer, ref: QueueRef, wanted: WantedQuery, before: Cursor = None
 ) -> Response:
     """A page of dead letters that match, the newest first."""
@@ -205,24 +230,26 @@ async def dead(
     async with dashboard.producer(ref) as producer:
         found = await newest_page(producer, wanted, before, dashboard.settings.page_size)
         total = (await producer.counts(group=dashboard.settings.group)).dead
-    return await _rows(dashboard, serializers.dead, found.entries, found.next, total=total)
+    return await _rows(dashboard, serializers.serialize_dead, found.entries, found.next, total=total)
 
 
 @router.get("/queue/dead/one")
-async def dead_one(
+async def read_dead(
     dashboard: DashboardDep, user: Viewer, ref: QueueRef, dlq_id: Annotated[str, Query(alias="id")]
 ) -> Response:
-    """One dead letter, whole."""
+    """One dead letter with its whole payload."""
     check_ids([dlq_id])
     async with dashboard.producer(ref) as producer:
         found = await producer.get_dead([dlq_id])
     if not found:
-        raise HTTPException(404, "This dead letter is gone: it was replayed or deleted.")
-    return answer(await asyncio.to_thread(serializers.dead, found[0], dashboard.settings.payloads, brief=False))
+        raise HTTPException(404, "This dead letter no longer exists: it was replayed or deleted.")
+    return answer(
+        await asyncio.to_thread(serializers.serialize_dead, found[0], dashboard.settings.payloads, brief=False)
+    )
 
 
 @router.get("/queue/dead/export")
-async def dead_export(
+async def export_dead(
     dashboard: DashboardDep,
     user: Viewer,
     ref: QueueRef,
@@ -244,14 +271,14 @@ async def dead_export(
 
 
 async def _lines(dashboard: Dashboard, ref: QueueAddress, selected: Selected, user: str) -> AsyncIterator[str]:
-    with audit.record(user, "export", ref.connection, ref.queue, **selected.told, count=0) as told:
+    with audit.record(user, "export", ref.connection, ref.queue, **selected.facts, count=0) as entry_facts:
         async with dashboard.producer(ref) as producer:
             batch: list[str] = []
             size = 0
-            async for entry in each(producer, selected):
+            async for entry in read_selected_entries(producer, selected):
                 line = await asyncio.to_thread(_line, entry, dashboard.settings.payloads)
                 batch.append(line)
-                told["count"], size = told["count"] + 1, size + len(line)
+                entry_facts["count"], size = entry_facts["count"] + 1, size + len(line)
                 if size >= _EXPORT_CHARS:
                     yield "".join(batch)
                     batch, size = [], 0
@@ -259,17 +286,21 @@ async def _lines(dashboard: Dashboard, ref: QueueAddress, selected: Selected, us
 
 
 def _line(entry: DlqEntry, payloads: Payloads) -> str:
-    return json.dumps(serializers.exported(entry, payloads), default=str) + "\n"
+    return json.dumps(serializers.serialize_exported(entry, payloads), default=str) + "\n"
 
 
 @router.get("/queue/job")
-async def job(dashboard: DashboardDep, user: Viewer, ref: QueueRef, job_id: JobIdQuery) -> Response:
-    """Where a job is, and its life so far."""
+async def read_job(dashboard: DashboardDep, user: Viewer, ref: QueueRef, job_id: JobIdQuery) -> Response:
+    """The state of a job, and its events."""
     payloads = dashboard.settings.payloads
     async with dashboard.producer(ref) as producer:
         info = await producer.get_job(job_id, group=dashboard.settings.group, payload_chars=WHOLE_CHARS)
+        result = await producer.get_result(job_id) if info.state is JobState.COMPLETED else None
         events = await producer.events_of_job(job_id)
-    told = await asyncio.to_thread(
-        lambda: {"job": serializers.job(info, payloads), "events": [serializers.event(one, payloads) for one in events]}
+    facts = await asyncio.to_thread(
+        lambda: {
+            "job": serializers.serialize_job(info, result, payloads),
+            "events": [serializers.serialize_event(one, payloads) for one in events],
+        }
     )
-    return answer({**told, "now_ms": now_ms()})
+    return answer({**facts, "now_ms": now_ms()})

@@ -1,4 +1,4 @@
-"""How routes answer: JSON, server-sent events, and what went wrong."""
+"""Responses: JSON, server-sent events, and errors."""
 
 from __future__ import annotations
 
@@ -13,52 +13,52 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException as AnyHTTPException
 from starlette.responses import HTMLResponse, Response, StreamingResponse
 
+from chasqui_engine import ChasquiError
 from chasqui_engine.dashboard.api.error_map import describe_error
 from chasqui_engine.dashboard.headers import SECURITY
 from chasqui_engine.dashboard.live.feeds import Feed
-from chasqui_engine.errors import ChasquiError
 
 _STREAM_S = 300.0
-"""After so long a stream ends and the browser opens it anew: who may no longer look, is told so then."""
+"""A stream ends after this and the browser reopens it, which checks the user's rights again."""
 _BEAT_S = 15.0
 
 
 def answer(data: Any, status: int = 200) -> Response:
-    """JSON. Escaped to ASCII, so that text that is no valid Unicode passes as well."""
+    """A JSON response, escaped to ASCII, since text may be invalid Unicode."""
     return Response(json.dumps(data, allow_nan=False), status, media_type="application/json")
 
 
-def stream(watch: Feed, show: Callable[[Any], Any]) -> Response:
-    """What a watch sees, as server-sent events."""
-    return StreamingResponse(_events(watch, show), media_type="text/event-stream")
+def stream(feed: Feed, show: Callable[[Any], Any]) -> Response:
+    """A feed as server-sent events."""
+    return StreamingResponse(_events(feed, show), media_type="text/event-stream")
 
 
-async def _events(watch: Feed, show: Callable[[Any], Any]) -> AsyncIterator[str]:
+async def _events(feed: Feed, show: Callable[[Any], Any]) -> AsyncIterator[str]:
     yield "retry: 2000\n\n"
-    async for seen in watch.follow(_STREAM_S, _BEAT_S):
-        if seen is None:
+    async for view in feed.follow(_STREAM_S, _BEAT_S):
+        if view is None:
             yield ": still here\n\n"
-        elif isinstance(seen, Exception):
-            yield f"event: problem\ndata: {json.dumps(describe_error(seen)[1])}\n\n"
+        elif isinstance(view, Exception):
+            yield f"event: problem\ndata: {json.dumps(describe_error(view)[1])}\n\n"
         else:
-            yield f"event: view\ndata: {json.dumps(show(seen), allow_nan=False)}\n\n"
+            yield f"event: view\ndata: {json.dumps(show(view), allow_nan=False)}\n\n"
 
 
-def answer_problems(app: FastAPI) -> None:
+def handle_errors(app: FastAPI) -> None:
     """Every error as JSON below `/api/`, and as a small page elsewhere."""
 
-    async def tell(request: Request, err: Exception) -> Response:
-        status, told = describe_error(err)
+    async def respond(request: Request, err: Exception) -> Response:
+        status, error = describe_error(err)
         headers = dict(getattr(err, "headers", None) or {})
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            # An error that nobody expected is answered outside of what sets these.
+            # An unexpected error is handled outside the middleware that sets these.
             headers.update(SECURITY)
-        response = answer({"error": told}, status) if _is_api(request) else _page(status, told["message"])
+        response = answer({"error": error}, status) if _is_api(request) else _page(status, error["message"])
         response.headers.update(headers)
         return response
 
     for kind in (AnyHTTPException, HTTPException, RequestValidationError, ChasquiError, Exception):
-        app.add_exception_handler(kind, tell)
+        app.add_exception_handler(kind, respond)
 
 
 def _is_api(request: Request) -> bool:

@@ -5,60 +5,56 @@ from __future__ import annotations
 import base64
 import dataclasses
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
-from chasqui_engine.admin.dead_letters import described, died_at_ms
-from chasqui_engine.admin.delayed import DelayedJob
-from chasqui_engine.admin.job_lookup import JobInfo
-from chasqui_engine.admin.lists import ListedJob
+from chasqui_engine import ConfigError, DecodeError, DlqEntry, JobInfo, QueueEvent, RepeatableMeta, RepeatPattern
+from chasqui_engine.admin import DelayedJob, ListedJob, describe, died_at_ms
+from chasqui_engine.codec import glimpse_payload
 from chasqui_engine.dashboard.api.payload_view import BRIEF_CHARS, WHOLE_CHARS, payload_text, plain_payload
 from chasqui_engine.dashboard.settings import Payloads
-from chasqui_engine.errors import ConfigError
-from chasqui_engine.events.event import QueueEvent
-from chasqui_engine.job import DlqEntry
-from chasqui_engine.schedule.cron import CronSchedule
-from chasqui_engine.schedule.spec import RepeatableMeta, RepeatPattern
+from chasqui_engine.schedule import CronSchedule
 
 _SHOWN_FIRES = 5
-_ERROR_CHARS = 4_000
-_BRIEF_ERROR_CHARS = 300
+_TEXT_CHARS = 4_000
+_ID_CHARS = 1_024
+"""As long as an id may be; of a longer one no page could be asked for."""
 
 
-def listed(one: ListedJob, payloads: Payloads) -> dict[str, Any]:
+def serialize_listed(one: ListedJob, payloads: Payloads) -> dict[str, Any]:
     """A job on the stream."""
     job = one.job
     return {
         "entry_id": one.entry_id,
-        "id": one.job_id,
-        "name": one.name,
-        "since_ms": int(one.entry_id.partition("-")[0]),
+        "id": cut(one.job_id, _ID_CHARS),
+        "name": cut(one.name),
+        "since_ms": one.since_ms,
         "attempt": None if job is None else job.attempt,
         "payload": None if job is None else payload_text(job.payload, payloads, brief=True),
         "readable": job is not None,
-        "consumer": one.consumer,
+        "consumer": cut(one.consumer),
         "idle_ms": one.idle_ms,
         "deliveries": one.deliveries,
     }
 
 
-def delayed(one: DelayedJob, payloads: Payloads) -> dict[str, Any]:
-    """A job that runs later."""
+def serialize_delayed(one: DelayedJob, payloads: Payloads) -> dict[str, Any]:
+    """A delayed job."""
     job = one.job
     return {
         "run_at_ms": one.run_at_ms,
-        "id": None if job is None else job.id,
-        "name": "" if job is None else job.name,
+        "id": None if job is None else cut(job.id, _ID_CHARS),
+        "name": "" if job is None else cut(job.name),
         "attempt": None if job is None else job.attempt,
         "payload": None if job is None else payload_text(job.payload, payloads, brief=True),
         "readable": job is not None,
     }
 
 
-def repeatable(meta: RepeatableMeta) -> dict[str, Any]:
+def serialize_repeatable(meta: RepeatableMeta) -> dict[str, Any]:
     """A repeatable spec, with its next fires in its own zone."""
     pattern = meta.pattern
     return {
-        "key": meta.key,
+        "key": cut(meta.key, _ID_CHARS),
         "name": meta.job_name,
         "cron": pattern.expression,
         "tz": None if pattern.expression is None else pattern.tz or "UTC",
@@ -87,18 +83,18 @@ def _local(pattern: RepeatPattern, at_ms: int) -> str:
         return str(at_ms)
 
 
-def dead(entry: DlqEntry, payloads: Payloads, *, brief: bool = True) -> dict[str, Any]:
-    """A dead letter; whole, or as it fits into a row."""
-    facts = described(entry, BRIEF_CHARS if brief else WHOLE_CHARS)
+def serialize_dead(entry: DlqEntry, payloads: Payloads, *, brief: bool = True) -> dict[str, Any]:
+    """A dead letter; complete, or short enough for a row."""
+    facts = describe(entry, BRIEF_CHARS if brief else WHOLE_CHARS)
     readable = "unreadable" not in facts
-    error, most = entry.detail or "", _BRIEF_ERROR_CHARS if brief else _ERROR_CHARS
+    most = BRIEF_CHARS if brief else _TEXT_CHARS
     return {
         "dlq_id": entry.dlq_id,
-        "id": facts["job_id"],
-        "name": entry.name,
-        "reason": entry.reason,
+        "id": cut(facts["job_id"], _ID_CHARS),
+        "name": cut(entry.name, most),
+        "reason": cut(entry.reason, most),
         "code": facts["code"],
-        "error": error if len(error) <= most else error[:most] + "…",
+        "error": cut(entry.detail or "", most),
         "died_at_ms": died_at_ms(entry),
         "created_at": facts.get("created_at"),
         "attempt": facts.get("attempt"),
@@ -109,31 +105,50 @@ def dead(entry: DlqEntry, payloads: Payloads, *, brief: bool = True) -> dict[str
     }
 
 
-def exported(entry: DlqEntry, payloads: Payloads) -> dict[str, Any]:
-    """A dead letter as `chasqui dlq export` writes it; without the exact bytes where payloads are not shown."""
-    facts = described(entry)
+def serialize_exported(entry: DlqEntry, payloads: Payloads) -> dict[str, Any]:
+    """A dead letter as `chasqui dlq export` writes it; without the exact bytes unless payloads are shown."""
+    facts = describe(entry)
     facts["payload"] = plain_payload(facts["payload"], payloads)
     if payloads == "show":
         facts["envelope"] = base64.b64encode(entry.payload).decode()
     return facts
 
 
-def job(info: JobInfo, payloads: Payloads) -> dict[str, Any]:
-    """One job: where it is, and what is known of it."""
+def serialize_job(info: JobInfo, result: bytes | None, payloads: Payloads) -> dict[str, Any]:
+    """One job: its state and history, and its stored result."""
     gone = info.payload is None and info.created_at_ms is None
+    fields = {field.name: getattr(info, field.name) for field in dataclasses.fields(info)}
     return {
-        # Not `asdict`, which would go to the bottom of a payload that is nested too deep for it.
-        **{field.name: getattr(info, field.name) for field in dataclasses.fields(info)},
+        # Not `asdict`, which fails on a payload that is nested too deeply.
+        **{name: cut(value, _TEXT_CHARS) if isinstance(value, str) else value for name, value in fields.items()},
         "payload": None if gone else payload_text(info.payload, payloads),
         "payload_known": not gone,
         "progress": None if info.progress is None else payload_text(info.progress, payloads),
+        "result": None if result is None else _result_text(result, payloads),
+        "result_known": result is not None,
     }
 
 
-def event(one: QueueEvent, payloads: Payloads) -> dict[str, Any]:
-    """A step in a job's life."""
+def _result_text(result: bytes, payloads: Payloads) -> str | None:
+    try:
+        return payload_text(glimpse_payload(result, WHOLE_CHARS), payloads)
+    except DecodeError as err:
+        return f"cannot be read: {err.args[0]}"
+
+
+def serialize_event(one: QueueEvent, payloads: Payloads) -> dict[str, Any]:
+    """An event of a job."""
     fields = dict(one.fields)
-    told = {"event": one.name, "at_ms": fields.pop("ts", None)}
+    facts = {"event": cut(one.name), "at_ms": fields.pop("ts", None)}
     if "progress" in fields:
         fields["progress"] = payload_text(fields["progress"], payloads, brief=True)
-    return {**told, "fields": {key: value for key, value in fields.items() if value is not None}}
+    shown = {cut(name): cut(value, _TEXT_CHARS) if isinstance(value, str) else value for name, value in fields.items()}
+    return {**facts, "fields": {name: value for name, value in shown.items() if value is not None}}
+
+
+_Text = TypeVar("_Text", str, str | None)
+
+
+def cut(text: _Text, most: int = BRIEF_CHARS) -> _Text:
+    """The beginning of a text that others wrote: a browser takes seconds to lay out a table of long texts."""
+    return text if text is None or len(text) <= most else f"{text[:most]}…"

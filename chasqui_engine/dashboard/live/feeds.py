@@ -1,4 +1,4 @@
-"""Looks that are shared: however many browsers watch a queue, it is looked at once per interval."""
+"""Shared polling: a queue is read once per interval, however many browsers watch it."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any
 
 from fastapi import HTTPException
 
-from chasqui_engine.aio import cancel_and_wait, sleep_until
-from chasqui_engine.clock import monotonic
-from chasqui_engine.errors import ChasquiError
+from chasqui_engine import ChasquiError
+from chasqui_engine.runtime.aio import cancel_and_wait, sleep_until
+from chasqui_engine.runtime.clock import monotonic
 
 _LINGER_S = 15.0
-"""How long a look goes on when nobody watches: a reload finds it there."""
+"""How long polling continues without a watcher, so that a reload finds it running."""
 _REST = 4
-"""A look that takes long is followed by a rest of so many times its length, so that it cannot fill the server."""
-_MOST_LOOKS = 200
-_MOST_LOOKS_EACH = 20
-"""Of one user, at queues by name."""
+"""The pause after a slow poll, in multiples of its duration, so that polling cannot overload the server."""
+_MOST_FEEDS = 200
+_MOST_FEEDS_EACH = 20
+"""Feeds of single queues per user."""
 
 _log = logging.getLogger("chasqui.dashboard")
 
@@ -28,17 +28,17 @@ Poll = Callable[[], Awaitable[Any]]
 
 
 class Feed:
-    """One look, again and again, as long as somebody wants to see it."""
+    """One poll, repeated as long as it has watchers."""
 
-    def __init__(self, look: Poll, interval_s: float, user: str = "") -> None:
+    def __init__(self, poll: Poll, interval_s: float, user: str = "") -> None:
         self.user = user
-        """Who asked for it first."""
-        self._look = look
+        """The user who opened it."""
+        self._poll = poll
         self._interval_s = interval_s
         self._changed = asyncio.Condition()
         self._hurry = asyncio.Event()
         self._seen: Any = None
-        """A value, or the exception that came instead."""
+        """A value, or the exception of the poll."""
         self._version = 0
         self._wanted_at = monotonic()
         self._watchers = 0
@@ -51,11 +51,11 @@ class Feed:
         return self._watchers
 
     def hurry(self) -> None:
-        """Looks at once: something was changed."""
+        """Polls at once, after a change."""
         self._hurry.set()
 
     async def now(self) -> Any:
-        """What was seen last; raises what went wrong with it."""
+        """The last value; raises the error if the last poll failed."""
         self._wanted_at = monotonic()
         async with self._changed:
             await self._changed.wait_for(lambda: self._version > 0 or self.ended)
@@ -64,7 +64,7 @@ class Feed:
         return self._seen
 
     async def follow(self, for_s: float, beat_s: float) -> AsyncIterator[Any]:
-        """What is seen, as it is seen: values, exceptions, and None as a sign of life; ends after so long."""
+        """Every new value or exception, and None as a heartbeat; ends after `for_s`."""
         self._watchers += 1
         version, ends_at = 0, monotonic() + for_s
         try:
@@ -83,79 +83,79 @@ class Feed:
             while self._watchers or monotonic() - self._wanted_at < _LINGER_S:
                 began = monotonic()
                 self._hurry.clear()
-                self._seen = await self._once()
+                self._seen = await self._poll_once()
                 self._version += 1
-                await self._tell()
+                await self._notify()
                 await sleep_until(self._hurry, max(self._interval_s, _REST * (monotonic() - began)))
         finally:
             self.ended = True
-            await self._tell()
+            await self._notify()
 
-    async def _tell(self) -> None:
+    async def _notify(self) -> None:
         async with self._changed:
             self._changed.notify_all()
 
-    async def _once(self) -> Any:
+    async def _poll_once(self) -> Any:
         try:
-            return await self._look()
+            return await self._poll()
         except (ChasquiError, HTTPException) as err:
             return err
-        except Exception as err:  # noqa: BLE001 - told to whoever watches; the next look may do better
-            _log.exception("a look of the dashboard failed")
+        except Exception as err:  # noqa: BLE001 - shown to the watchers; the next poll may succeed
+            _log.exception("the dashboard failed to read a queue")
             return err
 
 
 class Feeds:
-    """All looks that go on."""
+    """All running feeds."""
 
     def __init__(self, interval_s: float, most_watchers: int) -> None:
         self._interval_s = interval_s
         self._most_watchers = most_watchers
-        self._watches: dict[Hashable, Feed] = {}
+        self._feeds: dict[Hashable, Feed] = {}
         self._closed = False
 
-    def of(self, key: Hashable, make_look: Callable[[], Poll], user: str = "") -> Feed:
-        """The watch of that key; `make_look` makes the look of a new one.
+    def of(self, key: Hashable, make_poll: Callable[[], Poll], user: str = "") -> Feed:
+        """The feed of that key; `make_poll` makes the poll of a new one.
 
-        A user who asks for many queues ends their own looks by that, the oldest first, and nobody else's.
+        Beyond a limit, the oldest feed of the same user that has no watchers is closed.
         """
-        watch = self._watches.get(key)
-        if watch is None or watch.ended:
-            for ended in [other for other, one in self._watches.items() if one.ended]:
-                del self._watches[ended]
+        feed = self._feeds.get(key)
+        if feed is None or feed.ended:
+            for ended in [other for other, one in self._feeds.items() if one.ended]:
+                del self._feeds[ended]
             self._make_room(user)
-            watch = self._watches[key] = Feed(make_look(), self._interval_s, user)
-        return watch
+            feed = self._feeds[key] = Feed(make_poll(), self._interval_s, user)
+        return feed
 
     def _make_room(self, user: str) -> None:
-        own = [(key, one) for key, one in self._watches.items() if user and one.user == user]
-        if len(own) >= _MOST_LOOKS_EACH:
-            unseen = [(key, one) for key, one in own if not one.watchers]
-            if not unseen:
-                raise HTTPException(503, f"You look at {len(own)} queues at once: close a page and try again.")
-            key, oldest = unseen[0]
+        own = [(key, one) for key, one in self._feeds.items() if user and one.user == user]
+        if len(own) >= _MOST_FEEDS_EACH:
+            unwatched = [(key, one) for key, one in own if not one.watchers]
+            if not unwatched:
+                raise HTTPException(503, f"You have {len(own)} queues open: close a page and try again.")
+            key, oldest = unwatched[0]
             oldest.task.cancel()
-            del self._watches[key]
-        if self._closed or len(self._watches) >= _MOST_LOOKS:
-            raise HTTPException(503, "Too many queues are being looked at: try again in a moment.")
+            del self._feeds[key]
+        if self._closed or len(self._feeds) >= _MOST_FEEDS:
+            raise HTTPException(503, "Too many queues are open: try again in a moment.")
 
     def hurry(self, key: Hashable) -> None:
-        """Something was changed: whoever watches sees it at once."""
-        if (watch := self._watches.get(key)) is not None:
-            watch.hurry()
+        """Polls at once, so that the watchers see a change."""
+        if (feed := self._feeds.get(key)) is not None:
+            feed.hurry()
 
     def check_room(self) -> None:
-        """Refuses one more watcher when there are too many."""
-        if sum(one.watchers for one in self._watches.values()) >= self._most_watchers:
-            raise HTTPException(503, "Too many pages are watching: this one asks now and then instead.")
+        """Refuses another watcher when there are too many."""
+        if sum(one.watchers for one in self._feeds.values()) >= self._most_watchers:
+            raise HTTPException(503, "Too many pages are open: this one polls instead.")
 
     def stop(self) -> None:
-        """Lets every open stream end."""
+        """Ends every open stream."""
         self._closed = True
-        for watch in self._watches.values():
-            watch.task.cancel()
+        for feed in self._feeds.values():
+            feed.task.cancel()
 
     async def close(self) -> None:
-        """Ends all looks."""
+        """Stops all feeds."""
         self.stop()
-        await cancel_and_wait(*(watch.task for watch in self._watches.values()))
+        await cancel_and_wait(*(feed.task for feed in self._feeds.values()))

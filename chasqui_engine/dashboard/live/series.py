@@ -1,4 +1,4 @@
-"""What happened over time: events of the last hour, counted in steps that merge into the points of a plot."""
+"""The events of the last hour, counted in steps that merge into the points of a plot."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from chasqui_engine.events.event import QueueEvent
+from chasqui_engine import QueueEvent
 
 STEP_MS = 5_000
 SPAN_MS = 3_600_000
@@ -16,7 +16,7 @@ WINDOWS_MIN = (5, 15, 60)
 POINTS = 60
 _COUNTED = {"completed": "completed", "failed": "failed", "dlq": "dead"}
 _FACTOR = math.log(1.2)
-"""Durations are kept to within a tenth: steps of a fifth, each told by its middle."""
+"""Durations are kept to within a tenth: in buckets that grow by a fifth, each shown as its middle."""
 _SHORTEST_STEP_MS = 2_000
 
 
@@ -31,25 +31,25 @@ class Series:
 
     def __init__(self, since_ms: int) -> None:
         self.since_ms = since_ms
-        """From when on everything was counted."""
+        """The time since which all events are counted."""
         self.estimated = False
-        """Whether there were more events than could be read: then some steps are extrapolated."""
+        """Whether some steps are extrapolated because there were more events than could be read."""
         self._steps: dict[int, _Step] = {}
 
     def add(self, events: Sequence[QueueEvent], weight: float = 1.0) -> None:
-        """Counts events; each stands for `weight` such."""
+        """Counts events, each as `weight` events."""
         for event in events:
             kind = _COUNTED.get(event.name)
             if kind is None:
                 continue
-            step = self._steps.setdefault(event_ms(event) // STEP_MS, _Step())
+            step = self._steps.setdefault(event.at_ms // STEP_MS, _Step())
             step.counts[kind] += weight  # type: ignore[assignment]
             duration_us = event.fields.get("duration_us")
             if isinstance(duration_us, int) and duration_us >= 0:
                 step.durations[int(math.log(max(1, duration_us)) / _FACTOR)] += 1
 
     def forget_before(self, ms: int) -> None:
-        """Drops what no plot shows any more."""
+        """Drops the steps before the last hour."""
         for number in [number for number in self._steps if (number + 1) * STEP_MS <= ms]:
             del self._steps[number]
         self.since_ms = max(self.since_ms, ms)
@@ -57,7 +57,7 @@ class Series:
     def points(self, now_ms: int, minutes: int) -> dict[str, Any]:
         """The last minutes in equal steps, the oldest first: jobs per second, and how long handlers took."""
         width = max(1, minutes * 60_000 // POINTS // STEP_MS)
-        # A step that has only just begun would look like a sudden drop.
+        # A step that has just begun would look like a sudden drop.
         last = (now_ms - _SHORTEST_STEP_MS) // STEP_MS // width
         first = last - POINTS + 1
         merged = [self._merged(number * width, width) for number in range(first, last + 1)]
@@ -84,11 +84,6 @@ class Series:
                 merged.counts.update(step.counts)
                 merged.durations.update(step.durations)
         return merged
-
-
-def event_ms(event: QueueEvent) -> int:
-    """When it was told, by the server's clock."""
-    return int(event.entry_id.partition("-")[0])
 
 
 def _quantile_ms(durations: Counter[int], share: float) -> float | None:

@@ -1,4 +1,4 @@
-// The way to the server: reading, changing, and watching. Addresses are relative to the page's <base>.
+// Requests to the server: queries, actions and streams. Addresses are relative to the page's <base>.
 
 let me = null;
 
@@ -17,7 +17,7 @@ export async function get(path, params = {}) {
   return answered(await fetch(query(path, params), { headers: { accept: "application/json" } }));
 }
 
-// Answers come in any order: of several questions under way, all but the last get null.
+// Responses come in any order: of several requests in flight, all but the last get null.
 export function asker(path) {
   let last = 0;
   let under = 0;
@@ -50,17 +50,18 @@ async function answered(response) {
     // a proxy's page, perhaps
   }
   if (!response.ok || data === null) {
-    const told = data && data.error ? data.error.message : `The server answered ${response.status}.`;
-    throw Object.assign(new Error(told), { status: response.status });
+    const message = data && data.error ? data.error.message : `The server answered ${response.status}.`;
+    throw Object.assign(new Error(message), { status: response.status });
   }
   return data;
 }
 
-// Names go into the address quoted. "." and ".." would be taken for folders even so, and go into the query.
+// Names are quoted in the address. "." and ".." would count as folders even so, and go into the query.
+// So does a name with a line break, which no route matches.
 export function pageOf(connection, queue, jobId) {
   const parts = [connection, queue, ...(jobId === undefined ? [] : [jobId])];
   try {
-    if (parts.some((part) => /^\.{1,2}$/.test(part))) {
+    if (parts.some((part) => /^\.{1,2}$|\n/.test(part))) {
       const path = jobId === undefined ? "queues/-/-" : "queues/-/-/jobs/-";
       return query(path, { connection, queue, job: jobId });
     }
@@ -82,8 +83,7 @@ export function here() {
   };
 }
 
-// Calls `show` with every view that comes. A page that nobody sees watches nothing; where the stream is refused, it
-// asks now and then instead.
+// Calls `show` with every view. A hidden page does not watch; where the stream is refused, the page polls.
 export function watch(livePath, path, params, show, tell) {
   let source = null;
   let timer = 0;

@@ -1,4 +1,4 @@
-// Plots of a series, drawn anew at every view; small enough not to need more.
+// Plots of a series, redrawn at every view.
 import { h, svg, say } from "./dom.js";
 import { clock, clockSeconds } from "./format.js";
 
@@ -31,7 +31,7 @@ export function chart({ title, lines, bars, format, idle }) {
     plot.setAttribute("aria-label", summary(title, series, lines, format));
     const begins = series.since_ms > series.start_ms ? `Counted since ${clock(series.since_ms)}. ` : "";
     const quiet = lines.every(({ key }) => series[key].every((value) => !value));
-    say(note, begins + (series.estimated ? "Busy: estimated from a part of the events. " : "") + (quiet ? idle : ""));
+    say(note, begins + (series.estimated ? "Busy: estimated from a sample of the events. " : "") + (quiet ? idle : ""));
   }
 
   frame.addEventListener("pointermove", (event) => {
@@ -44,12 +44,12 @@ export function chart({ title, lines, bars, format, idle }) {
       tip.hidden = true;
       return;
     }
-    const told = lines.map(({ key, label, kind }) => {
+    const values = lines.map(({ key, label, kind }) => {
       const value = series[key][index];
       const text = `${label}: ${value === null ? "none" : format(value)}`;
       return h("div", {}, h("span", { class: `swatch ${kind}` }), text);
     });
-    tip.replaceChildren(h("strong", { text: clockSeconds(series.start_ms + index * series.step_ms) }), ...told);
+    tip.replaceChildren(h("strong", { text: clockSeconds(series.start_ms + index * series.step_ms) }), ...values);
     tip.hidden = false;
     const x = event.clientX - box.left;
     tip.style.left = `${x > box.width / 2 ? x - tip.offsetWidth - 12 : x + 12}px`;
@@ -147,9 +147,9 @@ function drawLines(series, lines, at) {
 }
 
 function summary(title, series, lines, format) {
-  const told = lines.map(({ key, label }) => {
+  const values = lines.map(({ key, label }) => {
     const values = series[key].filter((value) => value !== null);
     return `${label}: now ${format(values.at(-1) || 0)}, at most ${format(Math.max(0, ...values))}`;
   });
-  return `${title}. ${told.join(". ")}`;
+  return `${title}. ${values.join(". ")}`;
 }

@@ -1,4 +1,4 @@
-// Dead letters: looked through page by page, by filter.
+// Dead letters, page by page, with a filter.
 import { asker } from "./api.js";
 import { empty, failure, h, say } from "./dom.js";
 import { count } from "./format.js";
@@ -70,7 +70,7 @@ export function deadTab(context) {
     older.disabled = state.next === null;
     fresh.hidden = true;
     pager.hidden = !state.rows.length && newer.disabled && older.disabled;
-    say(where, `Page ${count(state.cursors.length + 1)} · ${count(state.total)} dead letters in all`);
+    say(where, `Page ${count(state.cursors.length + 1)} · ${count(state.total)} dead letters in total`);
     mark();
   }
 
@@ -121,8 +121,8 @@ export function deadTab(context) {
 
 function nothing(state) {
   if (state.next !== null) {
-    return empty("None among those looked at", "Go on with “Older”: there are more to look through.");
+    return empty("No match so far", "Continue with “Older”: there are more dead letters.");
   }
   if (Object.keys(state.filter).length) return empty("No dead letter matches", "Change the filter, or clear it.");
-  return empty("No dead letters", "Jobs that failed for good land here, with what went wrong. So far none did.");
+  return empty("No dead letters", "Jobs that failed for good are listed here with their errors.");
 }

@@ -1,4 +1,4 @@
-// The only way in which elements are made. Text goes in as text: nothing here, or anywhere, reads HTML.
+// Creates all elements. Text is set as text: no script of the page parses HTML.
 
 export function h(tag, props = {}, ...children) {
   const element = document.createElement(tag);
@@ -25,13 +25,13 @@ function set(element, props) {
   }
 }
 
-// Changes text only where it differs, so that what a reader has marked or a screen reader says is left alone.
+// Changes text only where it differs, so that selections and screen readers are not disturbed.
 export function say(element, text) {
   const wanted = String(text);
   if (element.textContent !== wanted) element.textContent = wanted;
 }
 
-// Rows by key: what stays, stays the same element, and keeps its focus.
+// Rows by key: a row that remains keeps its element and its focus.
 export function keyed(parent, items, keyOf, create, update) {
   const before = new Map([...parent.children].map((child) => [child.dataset.key, child]));
   let place = parent.firstElementChild;
@@ -59,7 +59,7 @@ export function toast(text, kind = "") {
   toastTimer = setTimeout(() => place.replaceChildren(), 8000);
 }
 
-// Asks in a dialog of the page's own: frames may not open the browser's.
+// Asks in a dialog of the page, because frames may not open the browser's.
 export function ask({ title, text, action, danger }) {
   return new Promise((resolve) => {
     const cancel = h("button", { type: "button", class: "button", text: "Cancel" });
@@ -96,7 +96,7 @@ export function failure(error) {
   return h(
     "div",
     { class: "empty problem", role: "alert" },
-    h("strong", { text: "This could not be read" }),
+    h("strong", { text: "This could not be loaded" }),
     h("p", { text: error.message }),
   );
 }

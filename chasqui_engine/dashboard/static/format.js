@@ -3,7 +3,7 @@
 const whole = new Intl.NumberFormat("en-GB");
 let offsetMs = 0;
 
-// Ages are told by the server's clock: the reader's own may be wrong.
+// Ages are computed with the server's clock, because that of the browser may be wrong.
 export function setNow(serverMs) {
   if (serverMs) offsetMs = serverMs - Date.now();
 }
@@ -12,7 +12,7 @@ export function now() {
   return Date.now() + offsetMs;
 }
 
-// An age goes on; what shows one is marked with the time it counts from.
+// Ages keep growing: an element that shows one is marked with the time it counts from.
 export function keepAges() {
   setInterval(() => {
     for (const one of document.querySelectorAll("[data-ago]")) one.textContent = ago(Number(one.dataset.ago));

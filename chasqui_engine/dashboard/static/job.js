@@ -1,20 +1,21 @@
-// One job: where it is, and its life so far.
+// One job: its state and its events.
 import { get, pageOf } from "./api.js";
 import { empty, h } from "./dom.js";
 import { ago, count, duration, moment, setNow, until } from "./format.js";
 
 const STATES = { waiting: "", active: "info", delayed: "", completed: "ok", failed: "warn", dead: "bad", unknown: "" };
-// Without what every object has: an event may be called __proto__.
+// Without a prototype, because an event may be called __proto__.
 const STEPS = {
   __proto__: null,
-  waiting: ["Put on the queue", ""],
-  active: ["Began to run", "info"],
+  waiting: ["Waiting", ""],
+  active: ["Started", "info"],
   completed: ["Completed", "ok"],
   failed: ["Failed", "bad"],
-  "retry-scheduled": ["Will be tried again", "warn"],
-  delayed: ["Added for later", ""],
+  "retry-scheduled": ["Retry scheduled", "warn"],
+  delayed: ["Delayed", ""],
   dlq: ["Died", "bad"],
   progress: ["Progress", "info"],
+  removed: ["Removed", "warn"],
 };
 const SETTLED = new Set(["completed", "dead", "unknown"]);
 const IN_WORDS = new Set(["attempt", "duration_us", "backoff_ms", "delay_ms"]);
@@ -28,14 +29,14 @@ export async function showJob(main, at, { me, crumbs, tell }) {
     { text: at.job },
   ]);
   const params = { connection: at.connection, queue: at.queue, id: at.job };
-  let told = "";
+  let drawn = "";
 
   async function look() {
     const found = await get("api/queue/job", params);
     setNow(found.now_ms);
     const state = JSON.stringify([found.job, found.events]);
-    if (state !== told) draw(main, found, me);
-    told = state;
+    if (state !== drawn) draw(main, found, me);
+    drawn = state;
     tell("poll", SETTLED.has(found.job.state) ? "" : "Updating");
     setTimeout(again, AGAIN_MS);
   }
@@ -66,10 +67,10 @@ function titled(text) {
 
 function timeline(events, job) {
   if (!events.length && job.state === "unknown") {
-    const why = "It may never have been, or have ended so long ago that nothing is left of it.";
-    return empty("Nothing is known of this job", why);
+    const why = "It never existed, or ended so long ago that it was forgotten.";
+    return empty("This job is unknown", why);
   }
-  if (!events.length) return empty("Nothing was told of this job yet", "Its first event comes when a worker takes it.");
+  if (!events.length) return empty("No events yet", "The first one comes when a worker starts the job.");
   let before = null;
   const steps = events.map((event) => {
     const [label, kind] = STEPS[event.event] ?? [event.event, ""];
@@ -88,19 +89,19 @@ function timeline(events, job) {
 }
 
 function details(fields) {
-  const told = [];
-  if (fields.attempt) told.push(`run ${fields.attempt}`);
-  if (typeof fields.duration_us === "number") told.push(`took ${duration(fields.duration_us / 1000)}`);
-  if (typeof fields.backoff_ms === "number") told.push(`in ${duration(fields.backoff_ms)}`);
-  if (typeof fields.delay_ms === "number") told.push(`in ${duration(fields.delay_ms)}`);
+  const details = [];
+  if (fields.attempt) details.push(`run ${fields.attempt}`);
+  if (typeof fields.duration_us === "number") details.push(`took ${duration(fields.duration_us / 1000)}`);
+  if (typeof fields.backoff_ms === "number") details.push(`in ${duration(fields.backoff_ms)}`);
+  if (typeof fields.delay_ms === "number") details.push(`in ${duration(fields.delay_ms)}`);
   const rest = Object.entries(fields).filter(([name]) => !IN_WORDS.has(name));
   return h(
     "div",
     {},
-    told.length ? h("div", { text: told.join(" · ") }) : null,
+    details.length ? h("div", { text: details.join(" · ") }) : null,
     rest.map(([name, value]) => {
       const text = name === "reason" ? String(value) : `${name}: ${value}`;
-      return h("div", { class: "mono told", text });
+      return h("div", { class: "mono event-text", text });
     }),
   );
 }
@@ -108,9 +109,12 @@ function details(fields) {
 function about(job) {
   const facts = [
     ["Name", job.name || "–"],
-    ["Runs", job.attempt === null ? "unknown" : count(job.attempt)],
+    ["Runs", runs(job)],
     ["Added", job.created_at_ms === null ? "unknown" : `${moment(job.created_at_ms)} (${ago(job.created_at_ms)})`],
   ];
+  if (job.started_at_ms !== null) facts.push([job.attempt > 1 ? "Last run began" : "Started", moment(job.started_at_ms)]);
+  if (job.ended_at_ms !== null) facts.push([job.attempt > 1 ? "Last run ended" : "Ended", moment(job.ended_at_ms)]);
+  if (job.duration_ms !== null) facts.push(["Took", duration(job.duration_ms)]);
   if (job.run_at_ms !== null) facts.push(["Runs next", `${moment(job.run_at_ms)} (${until(job.run_at_ms)})`]);
   if (job.consumer !== null) facts.push(["Worker", job.consumer]);
   if (job.reason !== null) facts.push(["Died of", job.reason.replaceAll("_", " ")]);
@@ -118,6 +122,11 @@ function about(job) {
   const error = job.last_error;
   const failed = error === null ? null : h("div", { class: "padded" }, h("h3", { text: "Last error" }), pre(error));
   return h("section", { class: "card" }, titled("About"), h("dl", { class: "facts" }, list), failed);
+}
+
+function runs(job) {
+  if (job.attempt === null) return "unknown";
+  return job.max_attempts === null ? count(job.attempt) : `${count(job.attempt)} of ${count(job.max_attempts)}`;
 }
 
 function pre(text) {
@@ -129,5 +138,6 @@ function data(job, me) {
   const gone = "not kept: a job that has ended takes it along";
   const progress = job.progress === null ? [] : [h("h3", { text: "Progress" }), pre(job.progress)];
   const payload = pre(job.payload_known ? (job.payload ?? hidden) : gone);
-  return h("section", { class: "card" }, titled("Payload"), h("div", { class: "padded" }, payload, progress));
+  const result = job.result_known ? [h("h3", { text: "Result" }), pre(job.result ?? hidden)] : [];
+  return h("section", { class: "card" }, titled("Payload"), h("div", { class: "padded" }, payload, progress, result));
 }

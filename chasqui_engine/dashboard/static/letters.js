@@ -1,4 +1,4 @@
-// One dead letter: its row, and all of it on demand.
+// One dead letter: its row, and its details on demand.
 import { get } from "./api.js";
 import { failure, h } from "./dom.js";
 import { ago, count, moment } from "./format.js";

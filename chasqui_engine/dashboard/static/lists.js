@@ -1,4 +1,4 @@
-// Jobs that wait, run, run later, or come again: one table each, page by page.
+// Waiting, active, delayed and repeatable jobs: one table each, page by page.
 import { asker, pageOf } from "./api.js";
 import { command, empty, failure, h } from "./dom.js";
 import { count, duration, moment, now, until } from "./format.js";
@@ -18,8 +18,8 @@ function cell(label, text, kind = "", more = {}) {
   return h("td", { class: kind, "data-label": label, text, ...more });
 }
 
-// A table that loads itself, and again when the number of its jobs changed and nobody is busy in it.
-function listTab(context, { path, field, columns, row, none, cursor, group = null }) {
+// A table that reloads when the number of its jobs changes, unless the user is working in it.
+function listTab(context, { path, field, columns, row, none, cursor, group = null, byName = false }) {
   const first = {};
   const jobs = asker(path);
   const rows = h("tbody");
@@ -29,7 +29,8 @@ function listTab(context, { path, field, columns, row, none, cursor, group = nul
   const back = h("button", { type: "button", class: "button", text: "First page", hidden: true });
   const more = h("button", { type: "button", class: "button", text: "Next page", hidden: true });
   const pager = h("div", { class: "row end pager", hidden: true }, back, more);
-  const element = h("section", { class: "card" }, table, notes, pager);
+  const named = byName ? nameFilter(() => load(first)) : null;
+  const element = h("section", { class: "card" }, named, table, notes, pager);
   let shown = first;
   let known = null;
   let stale = false;
@@ -39,7 +40,7 @@ function listTab(context, { path, field, columns, row, none, cursor, group = nul
     shown = params;
     stale = false;
     try {
-      const page = await jobs.ask({ ...context.place, ...params });
+      const page = await jobs.ask({ ...context.place, ...params, name: named?.elements.name.value });
       if (page === null) return;
       if (unasked && inUse()) {
         stale = true;
@@ -49,7 +50,7 @@ function listTab(context, { path, field, columns, row, none, cursor, group = nul
       const made = (one) => row(one, context);
       rows.replaceChildren(...(group ? grouped(page.rows, group, columns.length, made) : page.rows.map(made)));
       table.hidden = !page.rows.length;
-      notes.replaceChildren(...(page.rows.length ? [] : [none(context)]));
+      notes.replaceChildren(...(page.rows.length ? [] : [named?.elements.name.value ? noneNamed(next) : none(context)]));
       more.hidden = next === null;
       back.hidden = params === first;
       pager.hidden = more.hidden && back.hidden;
@@ -76,7 +77,22 @@ function listTab(context, { path, field, columns, row, none, cursor, group = nul
   };
 }
 
-// Rows under the name of what they share, those with the most of them first.
+function nameFilter(search) {
+  const field = h("input", { type: "search", name: "name", placeholder: "exactly", maxlength: "256" });
+  const submit = (event) => {
+    event.preventDefault();
+    search();
+  };
+  const button = h("button", { type: "submit", class: "button", text: "Filter" });
+  return h("form", { class: "filter named", onsubmit: submit }, h("label", {}, "Name", field), button);
+}
+
+function noneNamed(next) {
+  if (next === null) return empty("No job has this name", "");
+  return empty("None of those that were read has this name", "The next page reads on.");
+}
+
+// Rows grouped by what they share, the largest group first.
 function grouped(all, group, width, made) {
   const groups = new Map();
   for (const one of all) groups.set(one[group], [...(groups.get(one[group]) ?? []), one]);
@@ -95,16 +111,17 @@ export function waitingTab(context) {
     path: "api/queue/waiting",
     field: "waiting",
     cursor: "after",
-    columns: ["Job", "Name", "Waits for", "Runs made", "Payload"],
-    none: () => empty("Nothing waits", "Workers have taken every job there was."),
+    byName: true,
+    columns: ["Job", "Name", "Waiting for", "Attempts", "Payload"],
+    none: () => empty("No waiting jobs", "Workers have taken every job."),
     row: (one, { place, me }) =>
       h(
         "tr",
         {},
         jobCell(place, one.id),
         cell("Name", one.name || "–"),
-        cell("Waits for", duration(Math.max(0, now() - one.since_ms)), "", { title: moment(one.since_ms) }),
-        cell("Runs made", one.attempt ?? "?"),
+        cell("Waiting for", duration(Math.max(0, now() - one.since_ms)), "", { title: moment(one.since_ms) }),
+        cell("Attempts", one.attempt ?? "?"),
         cell("Payload", payloadText(me, one), "mono payload"),
       ),
   });
@@ -115,8 +132,8 @@ export function activeTab(context) {
     path: "api/queue/active",
     field: "active",
     group: "consumer",
-    columns: ["Job", "Name", "On the queue for", "Times handed out", "Payload"],
-    none: () => empty("Nothing runs", "No worker has a job of this queue in its hands now."),
+    columns: ["Job", "Name", "On the queue for", "Deliveries", "Payload"],
+    none: () => empty("No active jobs", "No worker has a job of this queue."),
     row: (one, { place, me }) =>
       h(
         "tr",
@@ -124,7 +141,7 @@ export function activeTab(context) {
         jobCell(place, one.id),
         cell("Name", one.name || "–"),
         cell("On the queue for", duration(Math.max(0, now() - one.since_ms)), "", { title: moment(one.since_ms) }),
-        cell("Times handed out", count(one.deliveries)),
+        cell("Deliveries", count(one.deliveries)),
         cell("Payload", payloadText(me, one), "mono payload"),
       ),
   });
@@ -135,8 +152,9 @@ export function delayedTab(context) {
     path: "api/queue/delayed",
     field: "delayed",
     cursor: "start",
-    columns: ["Runs", "Job", "Name", "Runs made", "Payload"],
-    none: () => empty("Nothing is delayed", "Jobs added for later, and those that wait for a retry, show here."),
+    byName: true,
+    columns: ["Runs", "Job", "Name", "Attempts", "Payload"],
+    none: () => empty("No delayed jobs", "Jobs that run later, and jobs between two retries, are listed here."),
     row: (one, { place, me }) =>
       h(
         "tr",
@@ -144,7 +162,7 @@ export function delayedTab(context) {
         cell("Runs", until(one.run_at_ms), "nowrap", { title: moment(one.run_at_ms), "data-until": one.run_at_ms }),
         jobCell(place, one.id),
         cell("Name", one.name || "–"),
-        cell("Runs made", one.attempt ?? "?"),
+        cell("Attempts", one.attempt ?? "?"),
         cell("Payload", payloadText(me, one), "mono payload"),
       ),
   });
@@ -157,8 +175,8 @@ export function repeatablesTab(context) {
     columns: ["Job", "Pattern", "Next", "Then", "Missed fires", "Key"],
     none: ({ place }) =>
       empty(
-        "Nothing repeats",
-        "Let a job come again, by cron or after a time:",
+        "No repeatable jobs",
+        "Add one with a cron expression or an interval:",
         command(`chasqui repeatable add NAME '{}' --cron '0 9 * * 1-5' -q ${place.queue}`),
       ),
     row: (one) =>
@@ -179,7 +197,7 @@ export function repeatablesTab(context) {
           h("div", { class: "muted", text: until(one.next_fire_ms), "data-until": one.next_fire_ms }),
         ),
         h("td", { "data-label": "Then" }, one.fires.slice(1, 4).map((text) => h("div", { class: "muted", text }))),
-        cell("Missed fires", one.missed + (one.limit === null ? "" : `, ${count(one.limit)} in all`)),
+        cell("Missed fires", one.missed + (one.limit === null ? "" : `, ${count(one.limit)} in total`)),
         cell("Key", one.key, "mono"),
       ),
   });

@@ -1,6 +1,7 @@
-// Which page this is, and what all pages have.
+// Chooses the page, and sets up what all pages share.
 import { here, whoAmI } from "./api.js";
 import { failure, h } from "./dom.js";
+import { listenForIds } from "./find.js";
 import { keepAges } from "./format.js";
 import { showJob } from "./job.js";
 import { showQueue } from "./queue.js";
@@ -39,6 +40,7 @@ try {
   const at = here();
   const me = await whoAmI(at.connection);
   furnish(me);
+  listenForIds(document.getElementById("find"), at);
   keepAges();
   if (at.queue === undefined) await showQueues(main, { me, crumbs, tell });
   else if (at.job === undefined) await showQueue(main, at, { me, crumbs, tell });

@@ -1,4 +1,5 @@
-// One queue: how it stands, what happened, and its jobs by state.
+// One queue: its state, its history, and its jobs by state.
+import { alarmBanner } from "./alarms.js";
 import { get, post, watch } from "./api.js";
 import { chart } from "./chart.js";
 import { deadTab } from "./dead.js";
@@ -22,10 +23,12 @@ export async function showQueue(main, at, { me, crumbs, tell }) {
   const context = { place, me, minutes: 15, view: null, rewatch: null };
   const paused = h("span", { class: "badge warn", text: "Paused", hidden: true });
   const pause = me.may_change ? pauseButton(context) : null;
+  const alarms = alarmBanner(at.queue);
   const bar = h("nav", { class: "tabs", "aria-label": "Views of this queue" });
   const body = h("div", { class: "stack", id: "view" });
   main.replaceChildren(
     h("div", { class: "page-head" }, h("h1", { text: at.queue }), paused, h("span", { class: "spacer" }), pause),
+    alarms.element,
     bar,
     body,
   );
@@ -55,6 +58,7 @@ export async function showQueue(main, at, { me, crumbs, tell }) {
     setNow(view.now_ms);
     context.view = view;
     paused.hidden = !view.paused;
+    alarms.update(view);
     if (pause) say(pause, view.paused ? "Resume" : "Pause");
     TABS.forEach(([, , field], index) => {
       const number = buttons[index].querySelector(".count");
@@ -70,7 +74,7 @@ export async function showQueue(main, at, { me, crumbs, tell }) {
   context.rewatch = watch("api/queue/live", "api/queue", () => ({ ...place, minutes: context.minutes }), show, tell);
 }
 
-// Not by `scrollIntoView`: where Chromium takes that for the place one is at, the first Tab would start from here.
+// Not by `scrollIntoView`, from which Chromium may start the first Tab.
 function bringIntoView(tab) {
   const bar = tab.parentElement;
   const [inner, outer] = [tab.getBoundingClientRect(), bar.getBoundingClientRect()];
@@ -87,13 +91,13 @@ function pauseButton(context) {
     const resume = context.view && context.view.paused;
     const sure = resume || (await ask({
       title: "Pause this queue?",
-      text: "Workers take no more jobs until you resume it. What runs, runs on; what is added, waits.",
+      text: "Workers take no jobs until you resume it. Running jobs continue; added jobs wait.",
       action: "Pause",
     }));
     if (!sure) return;
     try {
       await post(resume ? "api/queue/resume" : "api/queue/pause", context.place);
-      toast(resume ? "Resumed: workers take jobs again." : "Paused: workers take no more jobs.");
+      toast(resume ? "Resumed: workers take jobs again." : "Paused: workers take no jobs.");
     } catch (error) {
       toast(error.message, "bad");
     }
@@ -107,17 +111,17 @@ function overviewTab(context) {
     title: "Jobs per second",
     bars: true,
     format: rate,
-    idle: "Nothing ran in this time.",
+    idle: "No job ran in this time.",
     lines: [
       { key: "completed", label: "completed", kind: "ok" },
       { key: "failed", label: "failed", kind: "bad" },
     ],
   });
   const latency = chart({
-    title: "How long jobs take",
+    title: "Job duration",
     bars: false,
     format: duration,
-    idle: "Nothing ran in this time.",
+    idle: "No job ran in this time.",
     lines: [
       { key: "p95_ms", label: "95 of 100 within", kind: "second" },
       { key: "p50_ms", label: "half within", kind: "first" },
@@ -144,13 +148,13 @@ function overviewTab(context) {
   const table = h(
     "table",
     { class: "fold" },
-    h("thead", {}, h("tr", {}, ["Worker", "Active jobs", "Last heard of"].map((text, index) =>
+    h("thead", {}, h("tr", {}, ["Worker", "Active jobs", "Last seen"].map((text, index) =>
       h("th", { scope: "col", class: index ? "number" : "", text })))),
     rows,
   );
   const none = empty(
     "No worker",
-    "Nobody takes the jobs of this queue. Start a worker:",
+    "The jobs of this queue are not taken. Start a worker:",
     command(`chasqui worker MODULE:HANDLER -q ${context.place.queue}`),
   );
   workers.append(table, none);
@@ -177,7 +181,7 @@ function overviewTab(context) {
 function facts(view) {
   return [
     ["Waiting", count(view.waiting)],
-    ["Oldest waiting", view.waiting ? duration(view.oldest_waiting_ms) : "–"],
+    ["Oldest waiting", view.waiting ? duration(view.oldest_waiting_ms) : "–", view.waits_too_long ? "bad" : ""],
     ["Active", count(view.active)],
     ["Done / s", rate(view.completed_per_s)],
     ["Failed / s", rate(view.failed_per_s), view.failed_per_s > 0 ? "bad" : ""],
@@ -191,7 +195,7 @@ function workerRow(one) {
     {},
     h("th", { scope: "row", class: "name mono", text: one.name }),
     h("td", { class: "number active", "data-label": "Active jobs" }),
-    h("td", { class: "number heard", "data-label": "Last heard of" }),
+    h("td", { class: "number heard", "data-label": "Last seen" }),
   );
 }
 

@@ -1,4 +1,5 @@
 // All queues of all connections.
+import { updateBadges } from "./alarms.js";
 import { get, pageOf, query, watch } from "./api.js";
 import { command, empty, h, keyed, say } from "./dom.js";
 import { count, duration, rate, setNow } from "./format.js";
@@ -45,7 +46,7 @@ export async function showQueues(main, { crumbs, tell }) {
 }
 
 function drawTotals(place, view) {
-  // Several connections may lead to one server: its jobs count once.
+  // Several connections may lead to one server, whose jobs count once.
   const servers = view.connections.filter((one) => !one.same_as);
   const all = servers.flatMap((one) => one.queues);
   const sum = (field) => all.reduce((total, row) => total + row[field], 0);
@@ -93,19 +94,19 @@ function updateSection(section, one, wanted) {
   section.querySelector("table").hidden = !matches.length;
   keyed(section.querySelector("tbody"), matches, (row) => row.queue, (row) => queueRow(one.name, row), updateRow);
   const below = section.querySelector(".below");
-  const told = JSON.stringify([wanted, one.total, matches.length, one.pending, one.error, one.bad]);
-  if (below.dataset.told === told) return;
-  below.dataset.told = told;
+  const state = JSON.stringify([wanted, one.total, matches.length, one.pending, one.error, one.bad]);
+  if (below.dataset.state === state) return;
+  below.dataset.state = state;
   below.replaceChildren(...remarks(section, one, wanted, matches.length), ...one.bad.map(badQueue));
 }
 
 function badQueue({ queue, error }) {
-  return h("p", { class: "note bad", text: `“${queue}” cannot be looked at: ${error}` });
+  return h("p", { class: "note bad", text: `“${queue}” cannot be read: ${error}` });
 }
 
 function remarks(section, one, wanted, shown) {
   if (one.error) return [empty("This server does not answer", one.error.message)];
-  if (one.pending) return [empty("Looking…", "The server takes its time to answer.")];
+  if (one.pending) return [empty("Loading…", "The server is slow to answer.")];
   if (!one.queues.length && one.bad.length) return [];
   if (!one.queues.length) {
     return [
@@ -124,7 +125,7 @@ function remarks(section, one, wanted, shown) {
 
 function moreButton(section, one, wanted) {
   const found = h("ul", { class: "plain" });
-  const button = h("button", { type: "button", class: "button", text: `Look through all ${count(one.total)} queues` });
+  const button = h("button", { type: "button", class: "button", text: `Search all ${count(one.total)} queues` });
   button.addEventListener("click", async () => {
     const answer = await get(query("api/queues/search", { connection: one.name, text: wanted }));
     found.replaceChildren(
@@ -139,7 +140,8 @@ function queueRow(connection, row) {
   const cells = COLUMNS.map(([name, label]) => h("td", { class: `number ${name}`, "data-label": label }));
   const link = h("a", { href: pageOf(connection, row.queue), text: row.queue });
   const paused = h("span", { class: "badge warn paused", text: "Paused", hidden: true });
-  return h("tr", {}, h("th", { scope: "row", class: "name" }, link, " ", paused), cells);
+  const badges = h("span", { class: "badges" });
+  return h("tr", {}, h("th", { scope: "row", class: "name" }, link, " ", paused, " ", badges), cells);
 }
 
 function updateRow(element, row) {
@@ -149,6 +151,10 @@ function updateRow(element, row) {
     say(cell, text(row));
     cell.classList.toggle("zero", cell.textContent === "0" || cell.textContent === "–");
   });
+  updateBadges(element.querySelector(".badges"), row);
+  element.classList.toggle("alarmed", row.lacks_workers || row.waits_too_long);
+  element.querySelector(".workers").classList.toggle("bad", row.lacks_workers);
+  element.querySelector(".oldest").classList.toggle("bad", row.waits_too_long);
   element.querySelector(".dead").classList.toggle("bad", row.dead > 0);
   element.querySelector(".failed").classList.toggle("bad", row.failed_per_s > 0);
 }

@@ -1,4 +1,4 @@
-// Which dead letters are meant, and what is done with them: replay, delete, export.
+// Selected dead letters, and actions on them: replay, delete, export.
 import { post, query } from "./api.js";
 import { ask, h, say, toast } from "./dom.js";
 import { count } from "./format.js";
@@ -62,7 +62,7 @@ export function toolbar(context, state, tools) {
     for (const act of acts) act.disabled = !any || busy;
   }
 
-  // A selection by filter is worked off part by part, and never touches what died after it was made.
+  // A selection by filter is processed in parts, and excludes jobs that died after it was made.
   async function work(path, done) {
     busy = true;
     update();
@@ -94,12 +94,12 @@ export function toolbar(context, state, tools) {
     tools().mark();
   });
   replay.addEventListener("click", async () => {
-    const text = `Puts ${named(state)} back on ${context.place.queue}, with their attempts counted anew.`;
+    const text = `Puts ${named(state)} back on ${context.place.queue}, with a fresh attempt count.`;
     const sure = await ask({ title: "Replay?", text, action: "Replay" });
     if (sure) await work("api/queue/dead/replay", "replayed");
   });
   remove.addEventListener("click", async () => {
-    const loss = "This cannot be undone; export them first if they may be needed.";
+    const loss = "This cannot be undone; export them first if you may need them.";
     const text = `Deletes ${named(state)} of ${context.place.queue}. ${loss}`;
     const sure = await ask({ title: "Delete for good?", text, action: "Delete", danger: true });
     if (sure) await work("api/queue/dead/delete", "deleted");

@@ -1,4 +1,4 @@
-// Light or dark before anything is drawn: what was chosen here, else what the page around us shows, else the system.
+// Light or dark, set before anything is drawn: the user's choice, else the surrounding page's, else the system's.
 (() => {
   const KEY = "chasqui-theme";
   const system = window.matchMedia("(prefers-color-scheme: dark)");
@@ -32,7 +32,7 @@
     try {
       localStorage.setItem(KEY, next);
     } catch {
-      // it holds for this page then
+      // it applies to this page only
     }
     document.documentElement.dataset.theme = next;
     return next;

@@ -1,1 +1,1 @@
-"""The report: a summary in JSON, and one page that stands alone."""
+"""The report: a summary in JSON, and one page that needs nothing else."""

@@ -1,14 +1,16 @@
-"""Line and bar charts over time as SVG text: no script, no files, colours from the page's style."""
+"""Line and bar charts over time: where everything goes, as values that `chart.svg` draws. Pure."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from html import escape
+from typing import NamedTuple
+
+from chasqui_engine.pipeline.report.formatting import short_count
 
 WIDTH, HEIGHT = 720, 220
-_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 12, 14, 26
+_LEFT, _RIGHT, _TOP, _BOTTOM = 60, 12, 14, 26
 _INNER = WIDTH - _LEFT - _RIGHT
 _TICKS = 4
 _MOST_LABELS = 7
@@ -16,10 +18,13 @@ _STEPS = (1, 1.2, 1.6, 2, 2.4, 3.2, 4, 6, 8, 10)
 _MOST_DOTS = 60
 _THINNEST = 1.0
 
+Show = Callable[[float], str]
+"""How a value is written."""
+
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """Windows in time. Those in which nothing was heard are not among them, and leave their room empty."""
+    """Windows in time. Those without events are not among them, and leave their room empty."""
 
     starts: Sequence[int]
     """When each began, in seconds."""
@@ -54,44 +59,85 @@ class Series:
     values: Sequence[float | None]
 
 
-def line_chart(axis: Axis, series: Sequence[Series], unit: str) -> str:
-    """Lines over windows; each point tells its value when pointed at."""
+class Mark(NamedTuple):
+    """A text at a place of an axis."""
+
+    at: float
+    text: str
+
+
+class Line(NamedTuple):
+    """A stretch of a series, as the `d` of an SVG path."""
+
+    colour: str
+    path: str
+
+
+class Dot(NamedTuple):
+    """One value of a line."""
+
+    x: float
+    y: float
+    colour: str
+    title: str
+
+
+class Bar(NamedTuple):
+    """One value of a bar chart."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    colour: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    """Everything that is drawn, in the coordinates of the drawing."""
+
+    label: str
+    ticks: Sequence[Mark]
+    labels: Sequence[Mark]
+    bars: Sequence[Bar] = ()
+    lines: Sequence[Line] = ()
+    dots: Sequence[Dot] = ()
+    width: int = WIDTH
+    height: int = HEIGHT
+    left: int = _LEFT
+    right: int = WIDTH - _RIGHT
+
+
+def line_chart(axis: Axis, series: Sequence[Series], show: Show = short_count) -> Chart:
+    """Lines over windows; each point has its value as a title."""
     top = nice_top(max((v for one in series for v in one.values if v is not None), default=0.0))
-    parts = [_frame(axis, top)]
-    for one in series:
-        points = [(axis.x(n), _y(v, top), v) for n, v in enumerate(one.values) if v is not None]
-        parts += [
-            f'<path class="line" style="stroke:var(--{one.colour})" d="{path}"/>'
-            for path in _paths(axis, one.values, top)
-        ]
-        if len(axis.starts) <= _MOST_DOTS:
-            parts += [
-                f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" style="fill:var(--{one.colour})"><title>'
-                f"{escape(one.label)} {_figure(v)} {escape(unit)}</title></circle>"
-                for x, y, v in points
-            ]
-    return _svg(parts, ", ".join(one.label for one in series))
+    lines = [Line(one.colour, path) for one in series for path in _paths(axis, one.values, top)]
+    dots = [
+        Dot(axis.x(n), _y(value, top), one.colour, f"{axis.labels[n]}: {one.label} {show(value)}")
+        for one in series
+        for n, value in enumerate(one.values)
+        if value is not None and len(axis.starts) <= _MOST_DOTS
+    ]
+    return Chart(label=_label(series), ticks=_ticks(top, show), labels=_labels(axis), lines=lines, dots=dots)
 
 
-def bar_chart(axis: Axis, series: Sequence[Series], unit: str) -> str:
+def bar_chart(axis: Axis, series: Sequence[Series], show: Show = short_count) -> Chart:
     """Bars over windows, one on top of the other."""
     sums = [sum(one.values[n] or 0 for one in series) for n in range(len(axis.starts))]
     top = nice_top(max(sums, default=0.0))
-    parts = [_frame(axis, top)]
     width = max(_THINNEST, axis.step * 0.76)
+    bars = []
     for n, label in enumerate(axis.labels):
         base = 0.0
         for one in series:
             value = one.values[n] or 0
             if value:
                 upper, lower = _y(base + value, top), _y(base, top)
-                parts.append(
-                    f'<rect x="{axis.x(n) - width / 2:.1f}" y="{upper:.1f}" width="{width:.1f}" '
-                    f'height="{lower - upper:.1f}" style="fill:var(--{one.colour})"><title>{escape(label)}: '
-                    f"{escape(one.label)} {_figure(value)} {escape(unit)}</title></rect>"
-                )
+                title = f"{label}: {one.label} {show(value)}"
+                bars.append(Bar(axis.x(n) - width / 2, upper, width, lower - upper, one.colour, title))
                 base += value
-    return _svg(parts, ", ".join(one.label for one in series))
+    return Chart(label=_label(series), ticks=_ticks(top, show), labels=_labels(axis), bars=bars)
 
 
 def nice_top(most: float) -> float:
@@ -103,7 +149,7 @@ def nice_top(most: float) -> float:
 
 
 def _paths(axis: Axis, values: Sequence[float | None], top: float) -> list[str]:
-    """A line for each stretch of windows without a gap; a lone value gets a dot."""
+    """A path for each stretch of windows without a gap; a lone value gets a dot."""
     stretches: list[list[str]] = []
     goes_on = False
     for n, value in enumerate(values):
@@ -117,31 +163,25 @@ def _paths(axis: Axis, values: Sequence[float | None], top: float) -> list[str]:
     return ["M" + " L".join(points) + ("" if len(points) > 1 else " h0.01") for points in stretches]
 
 
-def _frame(axis: Axis, top: float) -> str:
-    parts = []
-    for tick in range(_TICKS + 1):
-        value = top * tick / _TICKS
-        y = _y(value, top)
-        parts.append(f'<line class="grid" x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
-        parts.append(f'<text class="tick" x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{_figure(value)}</text>')
-    room_from = -math.inf
+def _ticks(top: float, show: Show) -> list[Mark]:
+    values = [top * tick / _TICKS for tick in range(_TICKS + 1)]
+    return [Mark(_y(value, top), show(value)) for value in values]
+
+
+def _labels(axis: Axis) -> list[Mark]:
+    marks: list[Mark] = []
+    free_from = -math.inf
     for n, label in enumerate(axis.labels):
         x = axis.x(n)
-        if x >= room_from:
-            room_from = x + _INNER / _MOST_LABELS
-            parts.append(f'<text class="tick" x="{x:.1f}" y="{HEIGHT - 6}" text-anchor="middle">{escape(label)}</text>')
-    return "".join(parts)
+        if x >= free_from:
+            free_from = x + _INNER / _MOST_LABELS
+            marks.append(Mark(x, label))
+    return marks
 
 
-def _svg(parts: Sequence[str], what: str) -> str:
-    return f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(what)}">{"".join(parts)}</svg>'
+def _label(series: Sequence[Series]) -> str:
+    return ", ".join(one.label for one in series)
 
 
 def _y(value: float, top: float) -> float:
     return HEIGHT - _BOTTOM - value / top * (HEIGHT - _TOP - _BOTTOM)
-
-
-def _figure(value: float) -> str:
-    if value >= 10_000:
-        return f"{value / 1000:,.4g}k"
-    return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.3g}"

@@ -1,1 +1,1 @@
-"""Queues as DataFrames and streams: what reading tasks do."""
+"""Reading queues, as DataFrames and as streams."""

@@ -1,8 +1,7 @@
-"""Where a stream query stands, and what it has missed. Pure.
+"""Offsets of a stream query, and the entries that it lost. Pure.
 
 An offset is the id of the last entry that was read, and, where the server counts, how many entries had ever been
-added up to it. The count makes a loss exact: what was added, is not there any more and was not deleted by name was
-trimmed.
+added up to it. With the count a loss is exact: what was added, is gone and was not deleted by id was trimmed.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from chasqui_engine._redis.blocking.read import StreamFacts
-from chasqui_engine.errors import ConfigError
-from chasqui_engine.stream_ids import LOWEST, as_number, at_ms, before
+from chasqui_engine.values.errors import ConfigError
+from chasqui_engine.values.stream_ids import LOWEST, as_number, at_ms, before
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +24,11 @@ class Offset:
     added: int | None = None
     """Entries ever added up to `id`; None where that is not known."""
     cuts: tuple[str, ...] = ()
-    """Where the batch that ends here is cut into partitions. Kept, so that it falls into the same ones when it is read
-    again, on whatever machine."""
+    """Where the batch that ends here is cut into partitions. Kept, so that it is cut there again when it is read again,
+    on any machine."""
 
     def to_dict(self) -> dict[str, Any]:
-        """As Spark keeps it in a checkpoint."""
+        """The form in which Spark keeps it in a checkpoint."""
         count = {} if self.added is None else {"added": self.added}
         return {"id": self.id, **count, **({"cuts": list(self.cuts)} if self.cuts else {})}
 
@@ -52,7 +51,7 @@ def latest(facts: StreamFacts) -> Offset:
 
 
 def starting_id(starting_offsets: str, starting_timestamp: str | None) -> str | None:
-    """The id to begin after that the options name; None for `earliest` and `latest`."""
+    """The id to begin after, from the options; None for `earliest` and `latest`."""
     if starting_timestamp is not None:
         ms = _timestamp_ms(starting_timestamp)
         return before(at_ms(ms)) if ms else LOWEST
@@ -90,19 +89,19 @@ def _epoch_ms(moment: datetime) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """What is gone after an offset, or past an entry, that was not read."""
+    """Entries after an offset that are gone and were not read."""
 
     least: int
-    """So many were certainly trimmed away."""
+    """So many were certainly trimmed."""
     most: int | None
-    """So many at most. None where that is not known."""
-    anew: bool = False
-    """The stream was deleted and made anew."""
+    """So many at most. None if unknown."""
+    recreated: bool = False
+    """The stream was deleted and created again."""
 
     @property
     def certain(self) -> bool:
-        """Whether anything is lost; else all that is gone may have been deleted by name, and that is no loss."""
-        return self.anew or self.least > 0
+        """Whether anything is lost; else all that is gone may have been deleted by id, which is no loss."""
+        return self.recreated or self.least > 0
 
 
 NOTHING = Loss(0, 0)
@@ -110,14 +109,14 @@ _UNKNOWN = Loss(0, None)
 
 
 def loss_since(start: Offset, facts: StreamFacts, *, deletes: bool) -> Loss:
-    """What became of the entries after `start`. `deletes`: entries of this kind are deleted by name, as acks do."""
+    """What was lost after `start`. `deletes`: entries of this kind are deleted by id, for example by an ack."""
     if facts.first_id is not None and as_number(facts.first_id) <= as_number(start.id):
-        return NOTHING  # a trim begins at the front, and has not come this far
+        return NOTHING  # a trim begins at the front, and has not got this far
     if start.added is None or facts.added is None:
         return _UNKNOWN
     gone = facts.added - facts.length - start.added
     if gone < 0:  # more is there than was added since
-        return Loss(0, None, anew=True)
+        return Loss(0, None, recreated=True)
     return Loss(0, gone) if _deleted_after(start.id, facts, deletes) else Loss(gone, gone)
 
 
@@ -126,7 +125,7 @@ def loss_past(begin: Offset, entry_id: str, rows: int | None, facts: StreamFacts
     if facts.first_id is not None and as_number(facts.first_id) <= as_number(entry_id):
         return NOTHING
     whole = loss_since(begin, facts, deletes=deletes)
-    if whole.anew:
+    if whole.recreated:
         return whole
     if _deleted_after(before(entry_id), facts, deletes):
         return Loss(0, whole.most)
@@ -141,7 +140,7 @@ def _deleted_after(entry_id: str, facts: StreamFacts, deletes: bool) -> bool:
     return as_number(facts.max_deleted_id) > as_number(entry_id)
 
 
-def advanced(start: Offset, last_id: str, rows: int, facts: StreamFacts) -> Offset:
+def advance(start: Offset, last_id: str, rows: int, facts: StreamFacts) -> Offset:
     """The offset `rows` entries after `start`. It has a count only where nothing in between can be missing."""
     if as_number(last_id) >= as_number(facts.last_generated_id):
         return latest(facts)
@@ -155,25 +154,25 @@ def advanced(start: Offset, last_id: str, rows: int, facts: StreamFacts) -> Offs
     return Offset(last_id, start.added + rows)
 
 
-def loss_text(entity: str, queue: str, after_id: str, loss: Loss) -> str:
-    """What to tell about a loss."""
+def describe_loss(entity: str, queue: str, after_id: str, loss: Loss) -> str:
+    """A loss as a sentence, with the way to go on."""
     what = f"the {entity} of queue {queue!r}"
-    way_on = ".option('failOnDataLoss', 'false') goes on with what is there"
-    if loss.anew:
+    way_on = ".option('failOnDataLoss', 'false') continues with the entries that are left"
+    if loss.recreated:
         return (
-            f"{what} were deleted and made anew after {after_id} was read. How many entries are lost "
-            f"cannot be told; {way_on}"
+            f"{what} were deleted and created again after {after_id} was read. How many entries are lost "
+            f"is unknown; {way_on}"
         )
     if not loss.certain:
         return (
-            f"up to {loss.most} entries of {what} after {after_id} went before they were read. Some or all were "
-            "deleted by name (an ack, a replay), which is no loss; whether others were trimmed away cannot be told"
+            f"up to {loss.most} entries of {what} after {after_id} are gone and were not read. Some or all were "
+            "deleted by id (by an ack or a replay), which is no loss; whether others were trimmed is unknown"
         )
     if loss.least == loss.most:
         number = f"{loss.least}"
     else:
         number = f"at least {loss.least}" + ("" if loss.most is None else f" and at most {loss.most}")
     return (
-        f"{number} entries of {what} after {after_id} were trimmed away before they were read. Raise the stream's "
+        f"{number} entries of {what} after {after_id} were trimmed before they were read. Raise the stream's "
         f"maximum length or read more often; {way_on}"
     )

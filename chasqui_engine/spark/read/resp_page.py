@@ -1,9 +1,9 @@
-"""A page of `XRANGE` as it comes from the server, taken apart with numpy: no Python object per entry or field.
+"""A page of `XRANGE` as the server sends it, parsed with numpy: no Python object per entry or field.
 
-The page is split at its line breaks, and then everything the protocol says is checked: every `*n` stands where the
-one before says that the next comes, every `$n` is followed by a line of n bytes. A value that contains a line break, or
-begins with an asterisk, breaks one of these checks; such a page is parsed by hiredis instead. By induction from the
-first line, a page that passes is taken apart exactly as a parser would.
+The page is split at its line breaks, and then everything the protocol says is checked: every `*n` is where the one
+before says that the next begins, every `$n` is followed by a line of n bytes. A value that contains a line break, or
+begins with an asterisk, fails one of these checks; such a page is parsed by hiredis instead. By induction from the
+first line, a page that passes is parsed exactly as by hiredis.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ class Page:
         """The id of the last entry."""
         return self._id(-1)
 
-    def _id(self, place: int) -> str:
-        start, length = int(self.ids.starts[place]), int(self.ids.lengths[place])
+    def _id(self, index: int) -> str:
+        start, length = int(self.ids.starts[index]), int(self.ids.lengths[index])
         return self.data[start : start + length].tobytes().decode()
 
 
 def take_apart(raw: bytes | bytearray) -> Page | None:
-    """The structure of a page; None when it is not plain enough to be seen this way."""
+    """The structure of a page; None if it is not plain enough, and hiredis has to parse it."""
     size = len(raw)
     data = np.zeros(size + _LONGEST_NAME, dtype=np.uint8)
     data[:size] = np.frombuffer(raw, dtype=np.uint8)
@@ -96,7 +96,7 @@ def _entries(data: Bytes, lines: Texts, kinds: Bytes) -> Page | None:
 
 
 def _strings(data: Bytes, lines: Texts, kinds: Bytes) -> Texts | None:
-    """All strings of the page in order, each as long as it said it would be."""
+    """All strings of the page in order, if each is as long as announced."""
     rest = np.flatnonzero(kinds != _STAR)
     heads, bodies = rest[::2], rest[1::2]
     if len(heads) != len(bodies) or not (kinds[heads] == _DOLLAR).all() or not (bodies == heads + 1).all():
@@ -125,27 +125,27 @@ def _fields(data: Bytes, count: int, strings: Texts, sizes_of_lists: Ints) -> Pa
 
 
 def _numbers(data: Bytes, lines: Texts, which: Ints) -> Ints | None:
-    """What stands after the first byte of some lines, as numbers; None if one of them is not."""
+    """The numbers after the first byte of some lines; None if one of them is not a number."""
     starts, digits = lines.starts[which] + 1, lines.lengths[which] - 1
     longest = int(np.max(digits, initial=0))
     if (digits < 1).any() or longest > 15:
         return None
-    # Most have one digit or two, so those with more are picked out place by place. Bytes below "0" wrap round.
+    # Most have one digit or two, so those with more are selected digit by digit. Bytes below "0" wrap around.
     figures = data[starts] - _ZERO
     if (figures > 9).any():
         return None
     values = figures.astype(np.int64)
-    for place in range(1, longest):
-        longer = np.flatnonzero(digits > place)
-        figures = data[starts[longer] + place] - _ZERO
+    for digit in range(1, longest):
+        longer = np.flatnonzero(digits > digit)
+        figures = data[starts[longer] + digit] - _ZERO
         if (figures > 9).any():
             return None
         values[longer] = values[longer] * 10 + figures
     return values
 
 
-def named(page: Page, wanted: Iterable[str]) -> dict[str, tuple[Ints, Texts]]:
-    """For each wanted field: the entries that have it, and its values there. The last one counts if it comes twice."""
+def find_fields(page: Page, wanted: Iterable[str]) -> dict[str, tuple[Ints, Texts]]:
+    """For each wanted field: the entries that have it, and its values there. The last one counts if there are two."""
     everywhere = np.arange(len(page.names.starts), dtype=np.int64)
     first = _words(page, everywhere, 0)
     found = {}
@@ -174,7 +174,7 @@ def _words(page: Page, which: Ints, offset: int) -> npt.NDArray[np.uint64]:
 
 
 def _blocks(data: Bytes, kind: str, length: int) -> npt.NDArray[Any]:
-    """What stands at each byte of a page, taken as a block of that length: a view, nothing is copied."""
+    """The block of that length at each byte of a page: a view, nothing is copied."""
     return np.ndarray((len(data) - length + 1,), kind, data, strides=(1,))
 
 
@@ -191,11 +191,11 @@ def arrow_binary(page: Page, entries: Ints, texts: Texts) -> pa.Array:
         lengths = np.zeros(page.count, dtype=np.int64)
         lengths[entries] = texts.lengths
         np.cumsum(lengths, out=offsets[1:])
-    buffers = [validity, pa.py_buffer(offsets), pa.py_buffer(_gathered(page.data, texts))]
+    buffers = [validity, pa.py_buffer(offsets), pa.py_buffer(_gather(page.data, texts))]
     return pa.Array.from_buffers(pa.binary(), page.count, buffers, page.count - len(entries))
 
 
-def _gathered(data: Bytes, texts: Texts) -> Bytes:
+def _gather(data: Bytes, texts: Texts) -> Bytes:
     """The texts one after the other."""
     if not len(texts.starts):
         return data[:0]
@@ -228,7 +228,7 @@ def arrow_int(column: pa.Array, kind: Any) -> pa.Array:
     try:
         return pc.cast(column, kind)
     except pa.ArrowInvalid:
-        # Each by itself, and still by Arrow: what a number is must not depend on what stands beside it.
+        # One by one, and still by Arrow: whether a text is a number must not depend on its neighbours.
         return pa.array([_int_or_none(text, kind) for text in column], kind)
 
 

@@ -8,16 +8,23 @@ from typing import Any
 
 import pyarrow as pa
 
-from chasqui_engine.codec import decode_failure, decode_job, decode_payload, decode_spec, encode_payload
-from chasqui_engine.errors import ChasquiError
+from chasqui_engine._redis.blocking.redrive import RedriveMark
+from chasqui_engine.codec.envelope import (
+    decode_failure,
+    decode_job,
+    decode_payload,
+    decode_spec,
+    encode_payload,
+)
 from chasqui_engine.payload_json import json_text
-from chasqui_engine.stream_ids import ms_of
+from chasqui_engine.values.errors import ChasquiError
+from chasqui_engine.values.stream_ids import ms_of
 
 Row = dict[str, Any]
 
 
 def batch_of(rows: Sequence[Row], queue: str, schema: pa.Schema) -> pa.RecordBatch:
-    """Rows as an Arrow batch; what a row does not say, or its column cannot hold, is null."""
+    """Rows as an Arrow batch; what a row lacks, or its column cannot hold, is null."""
     columns = [
         _column([queue] * len(rows) if field.name == "queue" else [row.get(field.name) for row in rows], field.type)
         for field in schema
@@ -29,7 +36,7 @@ def _column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     try:
         return pa.array(values, kind)
     except (ValueError, TypeError, OverflowError):
-        # Anybody may write anything into a queue: one value that does not fit must not hide the others.
+        # Other programs write into queues too: one value that does not fit must not hide the others.
         return pa.array([value if _fits(value, kind) else None for value in values], kind)
 
 
@@ -62,6 +69,18 @@ def dead_row(entry: Sequence[Any]) -> Row:
     }
 
 
+def redriven_columns(mark: RedriveMark | None) -> Row:
+    """What became of a dead letter that was redriven."""
+    if mark is None:
+        return {}
+    return {
+        "redriven_at": _moment(mark.at_ms),
+        "redriven_by": mark.by,
+        "redriven_queue": mark.queue,
+        "redriven_job_id": mark.job_id,
+    }
+
+
 def delayed_row(score: float, name: str, envelope: bytes) -> Row:
     """A member of the delayed set."""
     return {"run_at": _moment(score), **_job(envelope, name)}
@@ -87,13 +106,13 @@ def spec_row(key: str, next_fire_ms: float, data: bytes | None, fired: int) -> R
         "end_before": _moment(spec.end_before_ms),
         "missed_fires": spec.missed_fires.kind,
         "max_catchup": spec.missed_fires.max_catchup,
-        "payload": _packed(spec.payload),
+        "payload": _pack(spec.payload),
         "payload_json": json_text(spec.payload, compact=True),
     }
 
 
 def result_row(job_id: str, value: bytes, expires_at_ms: int | None) -> Row:
-    """What a handler returned."""
+    """A result that is kept."""
     return {
         "job_id": job_id,
         "outcome": "completed",
@@ -104,7 +123,7 @@ def result_row(job_id: str, value: bytes, expires_at_ms: int | None) -> Row:
 
 
 def failure_row(job_id: str, value: bytes, expires_at_ms: int | None) -> Row:
-    """What a dead job left for those who wait for its result."""
+    """What a dead job leaves in place of a result."""
     row: Row = {"job_id": job_id, "outcome": "dead", "expires_at": _moment(expires_at_ms)}
     try:
         row["reason"], row["detail"], row["attempts"] = decode_failure(value)
@@ -135,7 +154,7 @@ def _job(envelope: bytes | None, name: str) -> Row:
     row |= {
         "job_id": job.id,
         # A typed producer of another engine may write the value itself in place of its bytes.
-        "payload": packed if isinstance(packed, bytes) else _packed(job.payload),
+        "payload": packed if isinstance(packed, bytes) else _pack(job.payload),
         "payload_json": json_text(job.payload, compact=True),
         "created_at": _moment(job.created_at_ms),
         "attempt": job.attempt,
@@ -147,8 +166,8 @@ def _job(envelope: bytes | None, name: str) -> Row:
     return row
 
 
-def _packed(value: Any) -> bytes | None:
-    """A value as MessagePack; None where it is nested deeper than can be written, if not than can be read."""
+def _pack(value: Any) -> bytes | None:
+    """A value as MessagePack; None if it is nested too deeply to be written, though it could be read."""
     try:
         return encode_payload(value)
     except ChasquiError:

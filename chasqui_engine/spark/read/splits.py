@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from chasqui_engine.stream_ids import as_number, as_text, before
+from chasqui_engine.values.stream_ids import as_number, as_text, before
 
 SAMPLE = 32
 _FAN_OUT = 8
@@ -50,7 +50,7 @@ def split(first: str, last: str, length: int, wanted: int, sampler: Sampler) -> 
             break
         finer = _weigh([part for piece in heavy for part in _divide(piece)], last, sampler)
         pieces = sorted([piece for piece in pieces if piece not in heavy] + finer, key=lambda piece: piece.start)
-    return _at_least(_ranges(low, high, _cuts(pieces, wanted)), wanted, sampler)
+    return _refine(_ranges(low, high, _cuts(pieces, wanted)), wanted, sampler)
 
 
 def _weigh(spans: Sequence[tuple[int, int]], last: str, sampler: Sampler) -> list[_Piece]:
@@ -62,7 +62,7 @@ def _piece(span: tuple[int, int], ids: list[int]) -> _Piece:
     start, end = span
     inside = [i for i in ids if i <= end]
     if len(inside) < len(ids) or len(ids) < SAMPLE:
-        # All that is in the piece was seen. It begins at its first entry: that is where it can be cut.
+        # The sample holds all of the piece. It begins at its first entry: that is where it can be cut.
         return _Piece(inside[0] if inside else start, end, float(len(inside)), True)
     seen = inside[-1] - inside[0] + 1
     return _Piece(inside[0], end, len(inside) * (end - inside[0] + 1) / seen, end - inside[0] < _FAN_OUT)
@@ -86,7 +86,7 @@ def _cuts(pieces: Sequence[_Piece], wanted: int) -> list[int]:
     return cuts
 
 
-def _at_least(ranges: list[IdRange], wanted: int, sampler: Sampler) -> list[IdRange]:
+def _refine(ranges: list[IdRange], wanted: int, sampler: Sampler) -> list[IdRange]:
     """More ranges, where a piece was too heavy to be cut between; each new one begins at an entry that was seen."""
     while len(ranges) < wanted:
         finer: list[IdRange] = []

@@ -19,7 +19,6 @@ from pyspark.sql.streaming.datasource import (
 from chasqui_engine._redis.blocking import read
 from chasqui_engine._redis.blocking.connection import BulkConnection
 from chasqui_engine._redis.blocking.read import StreamFacts
-from chasqui_engine.errors import ChasquiError
 from chasqui_engine.spark.location import QueueLocation
 from chasqui_engine.spark.options import ReadOptions
 from chasqui_engine.spark.read import offsets
@@ -27,13 +26,15 @@ from chasqui_engine.spark.read import partition as read_partition
 from chasqui_engine.spark.read.offsets import Loss, Offset
 from chasqui_engine.spark.read.partition import LossDetector
 from chasqui_engine.spark.read.splits import IdRange
-from chasqui_engine.stream_ids import after, as_number, before
+from chasqui_engine.spark.shipped import Shipped
+from chasqui_engine.values.errors import ChasquiError
+from chasqui_engine.values.stream_ids import after, as_number, before
 
 _log = logging.getLogger("chasqui.spark")
 
 
 class DataLossError(ChasquiError):
-    """Entries were trimmed away before they were read."""
+    """Entries were trimmed before they were read."""
 
     code = "CMQ-030"
 
@@ -45,18 +46,18 @@ class StreamPart(InputPartition):
     start: str
     end: str
     first: str | None
-    """An entry with which it begins, that was there when the batch was planned."""
+    """The entry with which it began when the batch was planned."""
     begin: Offset
     """Where the batch begins."""
     leads: bool
-    """Whether it is the batch's first part: what is before an entry of it is then known."""
+    """Whether it is the first part of the batch: then the number of rows before an entry is known."""
 
 
-class ChasquiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """The driver's half plans by ids; `read` runs in the tasks and keeps no state."""
+class ChasquiStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans by ids on the driver; `read` runs in the tasks and keeps no state."""
 
-    def __init__(self, place: QueueLocation, options: ReadOptions, schema: pa.Schema) -> None:
-        self._place = place
+    def __init__(self, location: QueueLocation, options: ReadOptions, schema: pa.Schema) -> None:
+        self._location = location
         self._options = options
         self._schema = schema
         self._target: Offset | None = None
@@ -64,15 +65,15 @@ class ChasquiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._begin = offsets.starting_id(options.starting_offsets, options.starting_timestamp)
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Where a query without a checkpoint begins. Spark asks twice."""
+        """Where a query without a checkpoint begins. Spark calls it twice."""
         facts = self._facts()
         if self._begin is not None:
-            return self._named_start(self._begin, facts).to_dict()
+            return self._offset_of_id(self._begin, facts).to_dict()
         at = offsets.latest(facts) if self._options.starting_offsets == "latest" else offsets.earliest(facts)
         return at.to_dict()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """Where the next micro-batch ends. Only looks."""
+        """Where the next micro-batch ends. Changes nothing."""
         begin = Offset.of(start)
         facts = self._facts()
         if as_number(facts.last_generated_id) <= as_number(begin.id):
@@ -82,9 +83,9 @@ class ChasquiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return start
         if isinstance(limit, ReadMaxRows):
             last_id, rows = self._walk(begin.id, target.id, limit.max_rows)
-            # Nothing left of what was added meanwhile: it was deleted, and there is nothing to read up to there.
+            # With fewer entries left than that, the batch ends at the target; with none, they were all deleted.
             if last_id is not None and rows == limit.max_rows:
-                target = offsets.advanced(begin, last_id, rows, facts)
+                target = offsets.advance(begin, last_id, rows, facts)
         return replace(target, cuts=self._cuts(begin, target, facts)).to_dict()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
@@ -93,7 +94,7 @@ class ChasquiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """What comes after this is for another run."""
+        """Entries that are added after this are left to another run."""
         self._target = offsets.latest(self._facts())
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
@@ -101,13 +102,13 @@ class ChasquiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return offsets.latest(self._facts()).to_dict()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The ranges of a micro-batch; says if something before them is lost."""
+        """The ranges of a micro-batch; reports entries before them that are lost."""
         begin, until = Offset.of(start), Offset.of(end)
         if as_number(until.id) <= as_number(begin.id):
             return []
-        # Looked up before the facts: what is trimmed in between, the facts tell.
+        # Read before the facts, which then include what is trimmed in between.
         first, _ = self._walk(begin.id, until.id, 1)
-        self._tell(offsets.loss_since(begin, self._facts(), deletes=self._deletes), begin.id)
+        self._report_loss(offsets.loss_since(begin, self._facts(), deletes=self._deletes_entries), begin.id)
         starts = [after(begin.id), *until.cuts]
         ends = [*map(before, until.cuts), until.id]
         lead = first if first is not None and as_number(first) <= as_number(ends[0]) else None
@@ -117,25 +118,25 @@ class ChasquiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one range; says if some of them went while they were read."""
+        """The rows of one range; reports entries that were trimmed while it was read."""
         assert isinstance(partition, StreamPart)
         options = self._options
-        key = self._place.stream_key(options.entity)
+        key = self._location.stream_key(options.entity)
 
         def gone(connection: BulkConnection, entry_id: str, rows: int) -> None:
             facts = connection.patiently(lambda: read.stream_facts(connection, key))
             known = rows if partition.leads else None
-            loss = offsets.loss_past(partition.begin, entry_id, known, facts, deletes=self._deletes)
-            self._tell(loss, entry_id if rows else before(entry_id))
+            loss = offsets.loss_past(partition.begin, entry_id, known, facts, deletes=self._deletes_entries)
+            self._report_loss(loss, entry_id if rows else before(entry_id))
 
         part, watch = IdRange(partition.start, partition.end), LossDetector(partition.first, gone)
-        return read_partition.read_stream(self._place, options.entity, part, self._schema, options.page_size, watch)
+        return read_partition.read_stream(self._location, options.entity, part, self._schema, options.page_size, watch)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Nothing: what was read stays in Redis, for others."""
+        """Nothing: what was read stays in Redis."""
 
     def stop(self) -> None:
-        """Ends the driver's connection."""
+        """Closes the driver's connection."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -145,16 +146,16 @@ class ChasquiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _open(self) -> BulkConnection:
         if self._connection is None:
-            self._connection = self._place.connect()
+            self._connection = self._location.connect()
         return self._connection
 
     def _facts(self) -> StreamFacts:
         connection = self._open()
-        key = self._place.stream_key(self._options.entity)
+        key = self._location.stream_key(self._options.entity)
         return connection.patiently(lambda: read.stream_facts(connection, key))
 
-    def _named_start(self, begin: str, facts: StreamFacts) -> Offset:
-        """An id that the user named, with its count: what was ever added, less what comes after it."""
+    def _offset_of_id(self, begin: str, facts: StreamFacts) -> Offset:
+        """The offset of an id, with its count: all that was ever added, less what comes after it."""
         if facts.added is None or facts.first_id is None or as_number(begin) >= as_number(facts.last_generated_id):
             return Offset(begin)
         if as_number(begin) < as_number(facts.first_id):
@@ -166,7 +167,7 @@ class ChasquiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _walk(self, begin: str, until: str, most: int) -> tuple[str | None, int]:
         """The id of the `most`-th entry after `begin`, or of the last; and how many entries that is."""
-        key = self._place.stream_key(self._options.entity)
+        key = self._location.stream_key(self._options.entity)
         return read_partition.walk(self._open(), key, after(begin), until, most, self._options.page_size)
 
     def _cuts(self, begin: Offset, until: Offset, facts: StreamFacts) -> tuple[str, ...]:
@@ -174,7 +175,7 @@ class ChasquiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         rows = -1 if begin.added is None or until.added is None else until.added - begin.added
         ranges = read_partition.plan_stream(
             self._open(),
-            self._place.stream_key(self._options.entity),
+            self._location.stream_key(self._options.entity),
             after(begin.id),
             until.id,
             min(rows, facts.length) if rows >= 0 else facts.length,
@@ -184,15 +185,15 @@ class ChasquiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return tuple(part.start for part in ranges[1:])
 
     @property
-    def _deletes(self) -> bool:
-        """Whether entries are deleted by name in everyday work: jobs by an ack, dead letters by a replay."""
+    def _deletes_entries(self) -> bool:
+        """Whether entries are deleted by id in normal work: jobs by an ack, dead letters by a replay."""
         return self._options.entity != "events"
 
-    def _tell(self, loss: Loss, after_id: str) -> None:
+    def _report_loss(self, loss: Loss, after_id: str) -> None:
         if not loss.certain and not loss.most:
             return
-        text = offsets.loss_text(self._options.entity, self._place.queue, after_id, loss)
+        text = offsets.describe_loss(self._options.entity, self._location.queue, after_id, loss)
         if loss.certain and self._options.fail_on_data_loss:
             raise DataLossError(text)
-        # That jobs are worked off is nothing to warn of.
+        # Jobs that were acked are nothing to warn of.
         _log.log(logging.INFO if self._options.entity == "jobs" and not loss.certain else logging.WARNING, "%s", text)

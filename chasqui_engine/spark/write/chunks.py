@@ -1,4 +1,4 @@
-"""Rows of Arrow batches as encoded jobs: what a writing task does before it talks to the server. No Spark needed."""
+"""Rows of Arrow batches as chunks of encoded jobs. Needs neither Spark nor a server."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from typing import Any
 import pyarrow as pa
 
 from chasqui_engine._redis.blocking.write import MixedJob
-from chasqui_engine.backoff import BackoffSpec
-from chasqui_engine.clock import now_ms
-from chasqui_engine.codec import encode_delayed, encode_envelope, encode_envelopes
-from chasqui_engine.errors import ConfigError
-from chasqui_engine.ids import mint_ids
-from chasqui_engine.job import JobRetryOverride
+from chasqui_engine.codec.envelope import encode_delayed, encode_envelope, encode_envelopes
+from chasqui_engine.runtime.clock import now_ms
 from chasqui_engine.spark.write.fence import digest
-from chasqui_engine.spark.write.payloads import each, encoded_payloads
-from chasqui_engine.validation import check_job_id, check_job_name
+from chasqui_engine.spark.write.payloads import encode_column, map_rows
+from chasqui_engine.values.backoff import BackoffSpec
+from chasqui_engine.values.errors import ConfigError
+from chasqui_engine.values.ids import mint_ids
+from chasqui_engine.values.job import JobRetryOverride
+from chasqui_engine.values.validation import check_job_id, check_job_name
 
 _MOST_BYTES = 4 * 1024 * 1024
-"""Of payloads in one chunk, so that the server is not busy with one for long."""
+"""Bytes of payloads in one chunk, so that a chunk does not block the server for long."""
 
 _BACKOFF = ("kind", "delay_ms", "max_delay_ms", "multiplier", "jitter_ms")
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Encoded jobs that go to the server together."""
+    """Encoded jobs that are sent in one command."""
 
     rows: int
     digest: str
@@ -36,24 +36,24 @@ class Chunk:
     mixed: list[MixedJob] = field(default_factory=list)
 
 
-def chunks(
+def cut_chunks(
     batches: Iterable[pa.RecordBatch], size: int, payload_format: str | None, max_delay_s: int
 ) -> Iterator[Chunk]:
-    """Rows as chunks of at most `size`. Which rows are in a chunk does not depend on how they come in batches."""
-    held = _RowBuffer([], [], None, 0)
+    """Rows as chunks of at most `size`. Which rows are in a chunk does not depend on the sizes of the batches."""
+    buffer = _RowBuffer([], [], None, 0)
     for batch in _slices(batches, size):
-        held = held.with_rows(batch, payload_format)
-        spans = list(_cuts(held.payloads, size))
+        buffer = buffer.with_rows(batch, payload_format)
+        spans = list(_chunk_spans(buffer.payloads, size))
         # The last one may take rows of the next batch.
-        rest = spans.pop()[0] if spans and spans[-1][1] - spans[-1][0] < size else len(held.payloads)
-        yield from (_chunk(held.part(start, end), max_delay_s) for start, end in spans)
-        held = held.part(rest, len(held.payloads))
-    if held.payloads:
-        yield _chunk(held, max_delay_s)
+        rest = spans.pop()[0] if spans and spans[-1][1] - spans[-1][0] < size else len(buffer.payloads)
+        yield from (_encode_chunk(buffer.part(start, end), max_delay_s) for start, end in spans)
+        buffer = buffer.part(rest, len(buffer.payloads))
+    if buffer.payloads:
+        yield _encode_chunk(buffer, max_delay_s)
 
 
 def _slices(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.RecordBatch]:
-    """No more at a time than a chunk takes: the server writes one chunk while the rows of the next are encoded."""
+    """At most a chunk at a time: the server writes one while the rows of the next are encoded."""
     for batch in batches:
         for start in range(0, batch.num_rows, size):
             yield batch.slice(start, size)
@@ -68,13 +68,13 @@ class _RowBuffer:
     others: pa.RecordBatch | None
     """The columns that are neither name nor payload, if there are any."""
     first: int
-    """The number of the first row within its partition, for people."""
+    """The number of the first row within its partition, for errors."""
 
     def with_rows(self, batch: pa.RecordBatch, payload_format: str | None) -> _RowBuffer:
         """These rows and those of a batch."""
         first = self.first + len(self.payloads)
-        names = _names(batch.column("name"), first)
-        payloads = encoded_payloads(batch.column("payload"), payload_format, first)
+        names = _check_names(batch.column("name"), first)
+        payloads = encode_column(batch.column("payload"), payload_format, first)
         columns = [name for name in batch.schema.names if name not in ("name", "payload")]
         others = batch.select(columns) if columns else None
         if not self.payloads:
@@ -89,35 +89,35 @@ class _RowBuffer:
         return _RowBuffer(self.names[start:end], self.payloads[start:end], others, self.first + start)
 
 
-def _cuts(payloads: list[bytes], size: int) -> Iterator[tuple[int, int]]:
+def _chunk_spans(payloads: list[bytes], size: int) -> Iterator[tuple[int, int]]:
     if payloads and max(map(len, payloads)) * size <= _MOST_BYTES:
         yield from ((start, min(start + size, len(payloads))) for start in range(0, len(payloads), size))
         return
-    start = held = 0
+    start = size_so_far = 0
     for end, payload in enumerate(payloads):
-        if end > start and (end - start >= size or held + len(payload) > _MOST_BYTES):
+        if end > start and (end - start >= size or size_so_far + len(payload) > _MOST_BYTES):
             yield start, end
-            start, held = end, 0
-        held += len(payload)
+            start, size_so_far = end, 0
+        size_so_far += len(payload)
     if start < len(payloads):
         yield start, len(payloads)
 
 
-def _chunk(held: _RowBuffer, max_delay_s: int) -> Chunk:
+def _encode_chunk(rows: _RowBuffer, max_delay_s: int) -> Chunk:
     created = now_ms()
-    names, payloads = held.names, held.payloads
-    columns = {} if held.others is None else {name: held.others.column(name) for name in held.others.schema.names}
-    retries = _retries(columns, len(names), held.first)
-    moments = _moments(columns, len(names), created, max_delay_s, held.first)
-    own_ids = _own_ids(columns, held.first)
+    names, payloads = rows.names, rows.payloads
+    columns = {} if rows.others is None else {name: rows.others.column(name) for name in rows.others.schema.names}
+    retries = _read_retries(columns, len(names), rows.first)
+    moments = _read_run_times(columns, len(names), created, max_delay_s, rows.first)
+    own_ids = _check_ids(columns, rows.first)
     rest = None if retries is None and moments is None and own_ids is None else (retries, moments, own_ids)
     mark = digest(names, payloads, rest)
     ids = mint_ids(len(names), created) if own_ids is None else own_ids
     if retries is None:
         envelopes = encode_envelopes(ids, payloads, created)
     else:
-        rows = zip(ids, payloads, retries, strict=True)
-        envelopes = [encode_envelope(i, payload, created, 0, retry) for i, payload, retry in rows]
+        jobs = zip(ids, payloads, retries, strict=True)
+        envelopes = [encode_envelope(i, payload, created, 0, retry) for i, payload, retry in jobs]
     if moments is None and own_ids is None:
         flat: list[Any] = [None] * (2 * len(names))
         flat[::2], flat[1::2] = names, envelopes
@@ -138,30 +138,30 @@ def _chunk(held: _RowBuffer, max_delay_s: int) -> Chunk:
     return Chunk(len(names), mark, None, mixed)
 
 
-def _names(column: pa.Array, first: int) -> list[str]:
+def _check_names(column: pa.Array, first: int) -> list[str]:
     names = ["" if name is None else name for name in column.to_pylist()]
     try:
         for name in set(names):
             check_job_name(name)
     except ConfigError:
-        return each(names, check_job_name, "name", first)
+        return map_rows(names, check_job_name, "name", first)
     return names
 
 
-def _own_ids(columns: dict[str, pa.Array], first: int) -> list[str] | None:
+def _check_ids(columns: dict[str, pa.Array], first: int) -> list[str] | None:
     if "id" not in columns:
         return None
     ids: list[str | None] = columns["id"].to_pylist()
-    return each(ids, _own_id, "id", first)
+    return map_rows(ids, _check_id, "id", first)
 
 
-def _own_id(job_id: str | None) -> str:
+def _check_id(job_id: str | None) -> str:
     if job_id is None:
         raise ConfigError("is null: with an id column every job needs one")
     return check_job_id(job_id)
 
 
-def _moments(
+def _read_run_times(
     columns: dict[str, pa.Array], count: int, now: int, max_delay_s: int, first: int
 ) -> list[tuple[int | None, int | None]] | None:
     if "delay_ms" not in columns and "run_at" not in columns:
@@ -184,10 +184,10 @@ def _moments(
         return moment
 
     column = "delay_ms" if "run_at" not in columns else "run_at"
-    return each(list(zip(times, delays, strict=True)), checked, column, first)
+    return map_rows(list(zip(times, delays, strict=True)), checked, column, first)
 
 
-def _retries(columns: dict[str, pa.Array], count: int, first: int) -> list[JobRetryOverride | None] | None:
+def _read_retries(columns: dict[str, pa.Array], count: int, first: int) -> list[JobRetryOverride | None] | None:
     given = {name for name in columns if name == "attempts" or name.startswith("backoff_")}
     if not given:
         return None
@@ -197,10 +197,10 @@ def _retries(columns: dict[str, pa.Array], count: int, first: int) -> list[JobRe
         for part in _BACKOFF
     }
     rows = [(attempts[row], {part: values[row] for part, values in parts.items()}) for row in range(count)]
-    return each(rows, lambda row: _retry(*row), "attempts" if len(given) == 1 else "backoff_*", first)
+    return map_rows(rows, lambda row: _build_retry(*row), "attempts" if len(given) == 1 else "backoff_*", first)
 
 
-def _retry(attempts: int | None, parts: dict[str, Any]) -> JobRetryOverride | None:
+def _build_retry(attempts: int | None, parts: dict[str, Any]) -> JobRetryOverride | None:
     if all(value is None for value in parts.values()):
         return None if attempts is None else JobRetryOverride(attempts)
     if parts["delay_ms"] is None:

@@ -1,7 +1,7 @@
-"""The end of a run, on the driver: only here is it known how many tasks there were.
+"""The commit of a run, on the driver: only here is it known how many tasks there were.
 
-The chunks that are in must all be chunks of this run too. If they are, what it found missing is missing, and is added
-now. If one is not, the rows fall into other chunks than they did, and some would be added a second time.
+Every chunk that was added must be a chunk of this run too. If it is, what this run found missing is missing, and is
+added now. If one is not, the rows are cut into other chunks than before, and some would be added twice.
 """
 
 from __future__ import annotations
@@ -14,40 +14,40 @@ from chasqui_engine.spark.write.partition import Written
 from chasqui_engine.spark.write.target import ChunkSender, NotRepeatableError, Target
 
 
-def end_run(target: Target, run: WriteRun, tasks: Sequence[Written]) -> None:
-    """Adds what this run found missing, if it is; raises `NotRepeatableError` if that cannot be."""
-    way = ChunkSender(target, run.write_id)
+def finish_run(target: Target, run: WriteRun, tasks: Sequence[Written]) -> None:
+    """Adds the chunks that this run put aside; raises `NotRepeatableError` if its chunks are not those of before."""
+    sender = ChunkSender(target, run.write_id)
     try:
-        in_the_way = fence.chunks_written(way.connection, way.keys, run.write_id)
+        others = fence.chunks_written(sender.connection, sender.keys, run.write_id)
         for task in tasks:
-            in_the_way -= {(task.partition, number) for number in range(task.chunks)}
-        if in_the_way:
-            raise _elsewhere(way, run, tasks, max(partition for partition, _ in in_the_way))
-        _add_what_waits(way, run, tasks)
-        fence.ended(way.connection, way.keys, run.write_id, len(tasks))
+            others -= {(task.partition, number) for number in range(task.chunks)}
+        if others:
+            raise _not_repeatable(sender, run, tasks, max(partition for partition, _ in others))
+        _add_waiting(sender, run, tasks)
+        fence.end_write(sender.connection, sender.keys, run.write_id, len(tasks))
     finally:
-        fence.drop_waiting(way.connection, way.keys, run.write_id, run.id)
-        way.close()
+        fence.drop_waiting(sender.connection, sender.keys, run.write_id, run.id)
+        sender.close()
 
 
-def give_up_run(target: Target, run: WriteRun, partitions: int) -> None:
-    """A task failed for good. What it and others added stays; what they put aside does not."""
-    way = ChunkSender(target, run.write_id)
+def abandon_run(target: Target, run: WriteRun, partitions: int) -> None:
+    """Deletes what tasks put aside, after one has failed for good. What they added stays."""
+    sender = ChunkSender(target, run.write_id)
     try:
-        fence.drop_waiting(way.connection, way.keys, run.write_id, run.id)
-        fence.ended(way.connection, way.keys, run.write_id, partitions)
+        fence.drop_waiting(sender.connection, sender.keys, run.write_id, run.id)
+        fence.end_write(sender.connection, sender.keys, run.write_id, partitions)
     finally:
-        way.close()
+        sender.close()
 
 
-def _add_what_waits(way: ChunkSender, run: WriteRun, tasks: Sequence[Written]) -> None:
-    rows = {place: count for task in tasks for place, count in task.aside.items()}
+def _add_waiting(sender: ChunkSender, run: WriteRun, tasks: Sequence[Written]) -> None:
+    rows = {name: count for task in tasks for name, count in task.aside.items()}
     found = 0
-    for place, kept in fence.waiting(way.connection, way.keys, run.write_id, run.id, rows):
-        way.wait_for_turn(rows[place])
-        way.pipe.submit_later(kept)
-        if way.reply() == write.WRITTEN_OTHERWISE:
-            raise NotRepeatableError(f"chunk {place} of write {run.write_id} was added by another run at the same time")
+    for name, kept in fence.waiting(sender.connection, sender.keys, run.write_id, run.id, rows):
+        sender.wait_for_turn(rows[name])
+        sender.pipe.submit_later(kept)
+        if sender.reply() == write.WRITTEN_OTHERWISE:
+            raise NotRepeatableError(f"chunk {name} of write {run.write_id} was added by another run at the same time")
         found += 1
     if found < len(rows):
         raise NotRepeatableError(
@@ -55,13 +55,13 @@ def _add_what_waits(way: ChunkSender, run: WriteRun, tasks: Sequence[Written]) -
         )
 
 
-def _elsewhere(way: ChunkSender, run: WriteRun, tasks: Sequence[Written], partition: int) -> NotRepeatableError:
-    begun = fence.how_begun(way.connection, way.keys, run.write_id)
+def _not_repeatable(sender: ChunkSender, run: WriteRun, tasks: Sequence[Written], partition: int) -> NotRepeatableError:
+    begun = fence.how_begun(sender.connection, sender.keys, run.write_id)
     before = f"{begun.partitions}" if begun.partitions is not None else f"at least {partition + 1}"
     added = "nothing was added by this run" if begun.run != run.id else "some rows may be in the queue twice"
     return NotRepeatableError(
-        f"write {run.write_id} of queue {way.keys.queue!r} was begun with {before} partitions and this run has "
+        f"write {run.write_id} of queue {sender.keys.queue!r} was begun with {before} partitions and this run has "
         f"{len(tasks)}, or has fewer rows in one of them; {added}. Run it with as many partitions as before (the same "
-        "cores, minPartitions or spark.sql.shuffle.partitions). Rows with an id column are known by it from the first "
-        "run on, however they are partitioned"
+        "cores, minPartitions or spark.sql.shuffle.partitions). With an id column, rows are recognised by it "
+        "however they are partitioned"
     )

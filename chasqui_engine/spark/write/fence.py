@@ -1,4 +1,4 @@
-"""What makes a row of a write be there once: names of writes and chunks, and what a chunk's rows add up to. Pure."""
+"""The fence of a write, by which each row is added once: names of writes and chunks, and digests of rows. Pure."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from chasqui_engine.errors import ConfigError
-from chasqui_engine.validation import check_queue_name
+from chasqui_engine.values.errors import ConfigError
+from chasqui_engine.values.validation import check_queue_name
 
 
 @dataclass(frozen=True, slots=True)
 class WriteRun:
-    """One run of a write: run again, as the open batch of a restarted stream is, it is the same write."""
+    """One run of a write. Run again, as the open batch of a restarted stream is, it is the same write."""
 
     write_id: str
     id: str
 
 
 def stream_write_id(query_id: str, batch_id: int | str) -> str:
-    """The write of one micro-batch: the same after a restart from the checkpoint."""
+    """The id of the write of one micro-batch: the same after a restart from the checkpoint."""
     return f"{query_id}:{batch_id}"
 
 
 def chunk_name(partition: int, number: int) -> str:
-    """A chunk's place in its write."""
+    """The name of a chunk within its write."""
     return f"{partition}.{number}"
 
 
 def digest(names: Iterable[str], payloads: Iterable[bytes], rest: object = None) -> str:
-    """Of what a chunk's rows say. Ids that are made up on the way are not part of it."""
+    """The digest of a chunk's rows, without ids that were minted for them."""
     state = hashlib.blake2b(digest_size=12)
     state.update("\0".join(names).encode())
     state.update(b"\0")
@@ -43,7 +43,7 @@ def digest(names: Iterable[str], payloads: Iterable[bytes], rest: object = None)
 
 
 def check_write_id(write_id: str) -> str:
-    """A write's own id becomes part of a key."""
+    """The id of a write becomes part of a key."""
     try:
         return check_queue_name(write_id, "writeId")
     except ConfigError as err:

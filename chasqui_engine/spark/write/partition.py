@@ -1,9 +1,9 @@
-"""What a writing task does: the rows of one partition, in chunks, each once.
+"""A task of a write: the rows of one partition, in chunks, each once.
 
-A task of the run that began a write puts its chunks into the queue. A task of a later run of the same write (it was
-named by the user, or a stream was restarted) passes over the chunks that are in, and puts those that are missing aside:
-whether they are missing, or only fall otherwise because the rows are partitioned otherwise, is known when all tasks
-have been seen. See `resume.py`.
+A task of the run that began a write adds its chunks to the queue. A task of a later run of the same write (the user
+named it, or a stream was restarted) skips the chunks that are there, and puts missing ones aside: whether they are
+missing, or only cut otherwise because the rows are partitioned otherwise, is known when all tasks have ended. See
+`commit.py`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from chasqui_engine._redis.blocking import write
 from chasqui_engine._redis.blocking.fence import Begun
 from chasqui_engine._redis.blocking.write import Command, Fence, Limits
 from chasqui_engine._redis.commands.scripts import Script
-from chasqui_engine.spark.write.chunks import Chunk, chunks
+from chasqui_engine.spark.write.chunks import Chunk, cut_chunks
 from chasqui_engine.spark.write.fence import WriteRun, chunk_name
 from chasqui_engine.spark.write.target import ChunkSender, NotRepeatableError, Target
 
@@ -33,7 +33,7 @@ class Written(WriterCommitMessage):
     chunks: int = 0
     rows: int = 0
     aside: dict[str, int] = field(default_factory=dict)
-    """Chunks that were put aside, and how many rows each has."""
+    """Chunks that were put aside, and the number of rows of each."""
 
 
 def write_partition(target: Target, run: WriteRun, partition: int, batches: Iterator[pa.RecordBatch]) -> Written:
@@ -41,7 +41,7 @@ def write_partition(target: Target, run: WriteRun, partition: int, batches: Iter
     options = target.options
     task = _Task(target, run, partition)
     try:
-        for chunk in chunks(batches, target.chunk_size, options.payload_format, options.max_delay_s):
+        for chunk in cut_chunks(batches, target.chunk_size, options.payload_format, options.max_delay_s):
             task.write(chunk)
         task.settle()
     finally:
@@ -50,26 +50,26 @@ def write_partition(target: Target, run: WriteRun, partition: int, batches: Iter
 
 
 class _Task:
-    """One partition's way to the server."""
+    """One partition and its sender."""
 
     def __init__(self, target: Target, run: WriteRun, partition: int) -> None:
         self._target = target
         self._run = run
-        self._way = ChunkSender(target, run.write_id)
+        self._sender = ChunkSender(target, run.write_id)
         self._in_flight: Chunk | None = None
         self._begun: Begun | None = None
         self.written = Written(run, partition)
 
     def write(self, chunk: Chunk) -> None:
-        """Sends a chunk, once the one before is in."""
+        """Sends a chunk, once the one before was added."""
         self.settle()
-        place = chunk_name(self.written.partition, self.written.chunks)
+        name = chunk_name(self.written.partition, self.written.chunks)
         self.written.chunks += 1
         if self._target.fence == "chunk" and self._is_later_run():
-            self._compare(place, chunk)
+            self._compare(name, chunk)
             return
-        self._way.wait_for_turn(chunk.rows)
-        self._way.pipe.submit(*self._command(place, chunk))
+        self._sender.wait_for_turn(chunk.rows)
+        self._sender.pipe.submit(*self._command(name, chunk))
         self._in_flight = chunk
 
     def settle(self) -> None:
@@ -77,45 +77,45 @@ class _Task:
         chunk, self._in_flight = self._in_flight, None
         if chunk is None:
             return
-        if self._way.reply() == write.WRITTEN_OTHERWISE:
+        if self._sender.reply() == write.WRITTEN_OTHERWISE:
             raise self._other_rows()
         self.written.rows += chunk.rows
 
     def close(self) -> None:
         """Ends the connection."""
-        self._way.close()
+        self._sender.close()
 
     def _is_later_run(self) -> bool:
-        """Whether another run began this write; refuses to cut its rows otherwise than that one did."""
+        """Whether another run began this write; raises if that one cut its rows otherwise."""
         if self._begun is None:
-            way, run, size = self._way, self._run, self._target.chunk_size
+            sender, run, size = self._sender, self._run, self._target.chunk_size
             self._begun = blocking_fence.begin(
-                way.connection, way.keys, run.write_id, run.id, size, self._target.options.fence_ttl_s
+                sender.connection, sender.keys, run.write_id, run.id, size, self._target.options.fence_ttl_s
             )
             if self._begun.chunk_size != size:
                 raise NotRepeatableError(
-                    f"write {run.write_id} of queue {way.keys.queue!r} was begun with chunks of "
+                    f"write {run.write_id} of queue {sender.keys.queue!r} was begun with chunks of "
                     f"{self._begun.chunk_size} rows, and this run has chunks of {size}; nothing was added. Set "
                     f"chunkSize to {self._begun.chunk_size} (a low maxRowsPerSecond makes chunks smaller)"
                 )
         return self._begun.run != self._run.id
 
-    def _compare(self, place: str, chunk: Chunk) -> None:
-        way, run = self._way, self._run
-        before = blocking_fence.digest_of(way.connection, way.keys, run.write_id, place)
+    def _compare(self, name: str, chunk: Chunk) -> None:
+        sender, run = self._sender, self._run
+        before = blocking_fence.digest_of(sender.connection, sender.keys, run.write_id, name)
         if before is not None and before != chunk.digest:
             raise self._other_rows()
         if before is None:
-            kept = way.pipe.for_later(*self._command(place, chunk))
-            blocking_fence.put_aside(way.connection, way.keys, run.write_id, run.id, place, kept)
-            self.written.aside[place] = chunk.rows
+            kept = sender.pipe.for_later(*self._command(name, chunk))
+            blocking_fence.put_aside(sender.connection, sender.keys, run.write_id, run.id, name, kept)
+            self.written.aside[name] = chunk.rows
         self.written.rows += chunk.rows
 
-    def _command(self, place: str, chunk: Chunk) -> tuple[Script, Command]:
+    def _command(self, name: str, chunk: Chunk) -> tuple[Script, Command]:
         options = self._target.options
         fence = Fence(
             write_id=self._run.write_id,
-            chunk=place if self._target.fence == "chunk" else "",
+            chunk=name if self._target.fence == "chunk" else "",
             by_id=self._target.fence == "id",
             digest=chunk.digest,
             ttl_s=options.fence_ttl_s,
@@ -127,15 +127,15 @@ class _Task:
             events_max=options.events_max,
         )
         if chunk.plain is not None:
-            return write.chunk_command(self._way.keys, fence, limits, chunk.plain)
-        return write.mixed_chunk_command(self._way.keys, fence, limits, chunk.mixed)
+            return write.chunk_command(self._sender.keys, fence, limits, chunk.plain)
+        return write.mixed_chunk_command(self._sender.keys, fence, limits, chunk.mixed)
 
     def _other_rows(self) -> NotRepeatableError:
         partitions = None if self._begun is None else self._begun.partitions
         was = "" if partitions is None else f" It was written in {partitions} partitions: is it still?"
         return NotRepeatableError(
-            f"partition {self.written.partition}, chunk {self.written.chunks - 1} of write {self._run.write_id} is in "
-            f"queue {self._way.keys.queue!r} with other rows: this plan gives other rows, in another order or in "
-            f"another number of partitions, when run again.{was} Give the rows an id column, so that each is known by "
-            "its id, or sort or cache them first"
+            f"partition {self.written.partition}, chunk {self.written.chunks - 1} of write {self._run.write_id} was "
+            f"added to queue {self._sender.keys.queue!r} with other rows: when run again, this plan gives other rows, "
+            f"in another order or in another number of partitions.{was} Give the rows an id column, by which each is "
+            "recognised, or sort or cache them first"
         )

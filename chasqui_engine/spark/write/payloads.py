@@ -1,4 +1,4 @@
-"""The payload column as MessagePack, and what to say of a row that cannot be a job. No Spark needed."""
+"""The payload column as MessagePack, and errors that name the row. Needs no Spark."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from chasqui_engine.codec import encode_payload, encode_payloads, first_malformed
-from chasqui_engine.errors import ChasquiError, ConfigError, EncodeError
+from chasqui_engine.codec.envelope import encode_payload, encode_payloads, first_malformed
+from chasqui_engine.values.errors import ChasquiError, ConfigError, EncodeError
 
 _Value = TypeVar("_Value")
 _Made = TypeVar("_Made")
@@ -21,45 +21,45 @@ _scan: Callable[[str, int], tuple[Any, int]] = vars(json.JSONDecoder())["scan_on
 
 @contextmanager
 def at_row(row: int, column: str) -> Iterator[None]:
-    """Says which row and column an error is about."""
+    """Adds to an error its row and column."""
     try:
         yield
     except ChasquiError as err:
         raise ConfigError(f"column {column}, row {row} of its partition (the first is 0): {err.args[0]}") from err
 
 
-def each(values: Sequence[_Value], make: Callable[[_Value], _Made], column: str, first: int) -> list[_Made]:
-    """What `make` makes of each value; an error names its row."""
+def map_rows(values: Sequence[_Value], make: Callable[[_Value], _Made], column: str, first: int) -> list[_Made]:
+    """`make` of each value; an error names its row."""
     try:
         return [make(value) for value in values]
     except ChasquiError:
-        # Looked for only now, so that the rows that are right do not pay for it.
+        # Searched for only now, so that valid rows do not pay for it.
         for row, value in enumerate(values):
             with at_row(first + row, column):
                 make(value)
         raise
 
 
-def encoded_payloads(column: pa.Array, payload_format: str | None, first: int) -> list[bytes]:
-    """One MessagePack value per row; `first` is the number of the first row, for people."""
+def encode_column(column: pa.Array, payload_format: str | None, first: int) -> list[bytes]:
+    """One MessagePack value per row; `first` is the number of the first row, for errors."""
     kind = column.type
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         if payload_format != "bytes":
-            return _as_they_are(column.to_pylist(), first)
+            return _check_packed(column.to_pylist(), first)
         values = column.to_pylist()
     elif pa.types.is_string(kind) or pa.types.is_large_string(kind):
         values = column.to_pylist()
         if payload_format != "text":
-            values = each(values, _json, "payload", first)
+            values = map_rows(values, _parse_json, "payload", first)
     else:
-        values = plain_values(column)
+        values = to_plain_values(column)
     try:
         return encode_payloads(values)
     except EncodeError:
-        return each(values, encode_payload, "payload", first)
+        return map_rows(values, encode_payload, "payload", first)
 
 
-def _as_they_are(values: list[bytes | None], first: int) -> list[bytes]:
+def _check_packed(values: list[bytes | None], first: int) -> list[bytes]:
     packed = [b"\xc0" if value is None else value for value in values]
     bad = first_malformed(packed)
     if bad is not None:
@@ -71,10 +71,10 @@ def _as_they_are(values: list[bytes | None], first: int) -> list[bytes]:
     return packed
 
 
-def _json(text: str | None) -> Any:
+def _parse_json(text: str | None) -> Any:
     if text is None:
         return None
-    # The scanner alone costs a third of `loads`; what it does not take to the end, `loads` judges.
+    # The scanner alone costs a third of `loads`, which is left to judge what the scanner does not read to its end.
     try:
         value, end = _scan(text, 0)
     except (StopIteration, ValueError, RecursionError):
@@ -91,12 +91,12 @@ def _json(text: str | None) -> Any:
         raise ConfigError("payload is JSON that is nested too deeply for a job") from err
 
 
-def plain_values(column: pa.Array) -> list[Any]:
+def to_plain_values(column: pa.Array) -> list[Any]:
     """A column as values that MessagePack holds: structs and maps as dicts, times as ISO 8601, decimals as text."""
     kind = column.type
     if pa.types.is_struct(kind):
         names = [kind.field(n).name for n in range(kind.num_fields)]
-        parts = [plain_values(column.field(n)) for n in range(kind.num_fields)]
+        parts = [to_plain_values(column.field(n)) for n in range(kind.num_fields)]
         rows = [dict(zip(names, row, strict=True)) for row in zip(*parts, strict=True)] if parts else [{}] * len(column)
         if not column.null_count:
             return rows
@@ -107,7 +107,7 @@ def plain_values(column: pa.Array) -> list[Any]:
 
 
 def _converter(kind: pa.DataType) -> Callable[[Any], Any] | None:
-    """What one value needs; None where values are plain already."""
+    """The conversion of one value; None where values are plain already."""
     if pa.types.is_map(kind):
         of_key, of_item = _converter(kind.key_type) or _same, _converter(kind.item_type) or _same
         return lambda pairs: {of_key(key): None if item is None else of_item(item) for key, item in pairs}
@@ -118,7 +118,7 @@ def _converter(kind: pa.DataType) -> Callable[[Any], Any] | None:
         inner = {kind.field(n).name: _converter(kind.field(n).type) or _same for n in range(kind.num_fields)}
         return lambda row: {name: None if row[name] is None else convert(row[name]) for name, convert in inner.items()}
     if pa.types.is_temporal(kind) or pa.types.is_decimal(kind):
-        return _scalar
+        return _to_text
     return None
 
 
@@ -126,5 +126,5 @@ def _same(value: Any) -> Any:
     return value
 
 
-def _scalar(value: Any) -> Any:
+def _to_text(value: Any) -> Any:
     return value.isoformat() if isinstance(value, datetime | date | time) else str(value)

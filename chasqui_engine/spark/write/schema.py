@@ -1,12 +1,12 @@
-"""What columns a write may have: checked on the driver, before anything is written. Pure."""
+"""Checks the columns of a write, on the driver and before anything is written. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from chasqui_engine.errors import ConfigError
 from chasqui_engine.spark.options import WriteOptions
+from chasqui_engine.values.errors import ConfigError
 
 _WHOLE = ("tinyint", "smallint", "int", "bigint")
 _TEXT = ("string",)
@@ -32,10 +32,10 @@ _FORMATS = {"msgpack": "binary", "bytes": "binary", "json": "string", "text": "s
 
 
 def check_schema(columns: Mapping[str, str], options: WriteOptions) -> None:
-    """Raises `ConfigError` where the columns, by Spark's short type names, are not those of jobs."""
+    """Raises `ConfigError` unless the columns, by Spark's short type names, are those of jobs."""
     for name, kind in columns.items():
         if name not in _KINDS:
-            raise ConfigError(f"column {name!r} is none of a job's; a write takes {', '.join(_KINDS)}")
+            raise ConfigError(f"unknown column {name!r}; a write takes {', '.join(_KINDS)}")
         short = kind.partition("<")[0].partition("(")[0]
         if short not in _KINDS[name]:
             raise ConfigError(f"column {name!r} must be {' or '.join(_KINDS[name])}, not {kind}")
@@ -48,7 +48,7 @@ def check_schema(columns: Mapping[str, str], options: WriteOptions) -> None:
 
 
 def check_payload(kind: Any, path: str = "payload") -> None:
-    """Raises `ConfigError` where a type, as Spark tells it in JSON, has no place in a job; `path` leads to it."""
+    """Raises `ConfigError` if a job cannot hold a type, in Spark's JSON form; `path` leads to it."""
     if isinstance(kind, str):
         if kind.partition("(")[0] not in _PLAIN:
             raise ConfigError(f"column {path} is {kind}, which a job cannot hold: cast it, to string for example")

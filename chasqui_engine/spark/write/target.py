@@ -1,4 +1,4 @@
-"""Where the rows of a write go, how each is kept from going there twice, and the way there."""
+"""The target of a write: a queue, its fence, and the connection on which chunks are sent."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from pyspark.sql.types import StructType
 from chasqui_engine._redis.blocking import write
 from chasqui_engine._redis.blocking.connection import BulkConnection
 from chasqui_engine._redis.blocking.write import ChunkPipe
-from chasqui_engine.clock import monotonic
-from chasqui_engine.errors import ChasquiError, ConfigError, QueueFullError
+from chasqui_engine.runtime.clock import monotonic
 from chasqui_engine.spark.location import QueueLocation
 from chasqui_engine.spark.options import WriteOptions
 from chasqui_engine.spark.write.fence import check_write_id
 from chasqui_engine.spark.write.schema import check_payload, check_schema
+from chasqui_engine.values.errors import ChasquiError, ConfigError, QueueFullError
 
 _PACE_S = 0.25
-"""At a limited rate, a chunk is at most what may pass in this time."""
+"""At a limited rate, a chunk has at most the rows of this time."""
 
 
 class NotRepeatableError(ChasquiError):
-    """A task or a write that was run again had other rows, or had them elsewhere, than the first time."""
+    """A task or a write that was run again had other rows, or other partitions, than the first time."""
 
     code = "CMQ-031"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A queue, and by what its new rows are known: "chunk", "id" or "none"."""
+    """A queue, and how new rows are fenced: by "chunk", by "id", or not ("none")."""
 
-    place: QueueLocation
+    location: QueueLocation
     options: WriteOptions
     fence: str
 
     @staticmethod
-    def checked(place: QueueLocation, options: WriteOptions, schema: StructType) -> Target:
-        """Checks the schema; nothing was written so far."""
+    def from_schema(location: QueueLocation, options: WriteOptions, schema: StructType) -> Target:
+        """Checks the schema, before anything is written."""
         check_schema({field.name: field.dataType.simpleString() for field in schema.fields}, options)
         check_payload(schema["payload"].dataType.jsonValue())
         has_id = "id" in schema.fieldNames()
@@ -46,7 +46,7 @@ class Target:
             raise ConfigError("fence=id needs a column id")
         if options.write_id is not None:
             check_write_id(options.write_id)
-        return Target(place=place, options=options, fence=fence)
+        return Target(location=location, options=options, fence=fence)
 
     @property
     def chunk_size(self) -> int:
@@ -56,24 +56,24 @@ class Target:
 
 
 class ChunkSender:
-    """A connection on which chunks go to the queue one after the other, at the rate and within the bounds allowed."""
+    """Sends chunks to the queue one after the other, within the rate and the length allowed."""
 
     def __init__(self, target: Target, write_id: str) -> None:
         self._target = target
         self._write_id = write_id
-        self.keys = target.place.keys
-        self.connection: BulkConnection = target.place.connect()
+        self.keys = target.location.keys
+        self.connection: BulkConnection = target.location.connect()
         self.pipe = ChunkPipe(self.connection)
 
     def wait_for_turn(self, rows: int) -> None:
-        """Waits until so many rows may go."""
+        """Waits until the rate allows so many rows."""
         rate = self._target.options.max_rows_per_s
         if rate is not None:
             connection = self.connection
             time.sleep(connection.patiently(lambda: write.book(connection, self.keys, self._write_id, rows, rate)))
 
     def reply(self) -> int:
-        """What became of the chunk that was submitted; waits, if told to, while the queue is full."""
+        """The reply to the chunk that was submitted; waits while the queue is full, with whenFull=wait."""
         options = self._target.options
         safe_to_resend = self._target.fence != "none"
         reply = self.pipe.settle(safe_to_resend=safe_to_resend)

@@ -10,8 +10,8 @@ import pytest
 import redis
 
 from chasqui_engine import SyncQueue
-from tests.dashboard.kit import TOKEN, Served, app_for
 from tests.servers import VALKEY, ServerProcess, Unavailable
+from tests.support.dashboards import TOKEN, Served, app_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -13,7 +13,8 @@ from playwright.sync_api import expect
 
 from tests.dashboard.browser.conftest import PATIENCE_MS
 from tests.dashboard.browser.test_views import page_of
-from tests.dashboard.kit import AnyGuard, add_many_dead, dead_fields, dead_key, wait_for
+from tests.support.dashboards import AnyGuard, add_many_dead, dead_fields, dead_key
+from tests.support.waiting import wait_for
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -115,13 +116,13 @@ def test_details_and_pages(open_tab: OpenTab, queue: SyncQueue, dead: list[str])
     expect(page.locator(".letter-whole")).to_have_count(0)
     page.get_by_role("button", name="Older").click()
     expect(page.locator("table.dead tbody tr")).to_have_count(2)
-    expect(page.locator(".pager")).to_contain_text("Page 2 · 6 dead letters in all")
+    expect(page.locator(".pager")).to_contain_text("Page 2 · 6 dead letters in total")
     expect(page.get_by_role("button", name="Older")).to_be_disabled()
     page.locator("#select-page").check()
     page.locator("#delete").click()
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
     # That page is no more.
-    expect(page.locator(".pager")).to_contain_text("Page 1 · 4 dead letters in all")
+    expect(page.locator(".pager")).to_contain_text("Page 1 · 4 dead letters in total")
     expect(page.locator("table.dead tbody tr")).to_have_count(4)
 
 
@@ -178,7 +179,7 @@ def test_a_hundred_thousand(open_tab: OpenTab, queue: SyncQueue, client: redis.R
     add_many_dead(client, queue.name, 100_000)
     tab = open_tab(AnyGuard())
     page = tab.open(page_of(queue, "dead"))
-    expect(page.locator(".pager")).to_contain_text("Page 1 · 100,000 dead letters in all")
+    expect(page.locator(".pager")).to_contain_text("Page 1 · 100,000 dead letters in total")
     expect(page.locator("table.dead tbody tr").first).to_contain_text("job-100000")
     for number in range(2, 5):
         page.get_by_role("button", name="Older").click()
@@ -197,7 +198,7 @@ def test_a_hundred_thousand(open_tab: OpenTab, queue: SyncQueue, client: redis.R
     page.get_by_role("button", name="Select all 100,000").click()
     page.locator("#delete").click()
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
-    wait_for(lambda: client.xlen(dead_key(queue.name)) == 0, "all to be deleted", 90)
+    wait_for(lambda: client.xlen(dead_key(queue.name)) == 0, "all to be deleted", timeout_s=90)
     expect(page.locator("#view")).to_contain_text("No dead letters")
 
 

@@ -8,11 +8,11 @@ import pytest
 from playwright.sync_api import expect
 
 from chasqui_engine import RepeatPattern, SyncQueue
-from chasqui_engine.codec import encode_job, encode_spec
-from chasqui_engine.job import Job
+from chasqui_engine.codec.envelope import encode_job, encode_spec
 from chasqui_engine.schedule.spec import RepeatableSpec
+from chasqui_engine.values.job import Job
 from tests.dashboard.browser.conftest import PATIENCE_MS
-from tests.dashboard.kit import AnyGuard, dead_fields, dead_key
+from tests.support.dashboards import AnyGuard, dead_fields, dead_key
 
 if TYPE_CHECKING:
     import redis
@@ -120,9 +120,20 @@ def test_a_bad_queue_is_named_and_the_others_are_listed(
     client.xadd(f"{{chasqui:{odd}}}:stream", {"x": 1})
     page = open_tab(AnyGuard()).open()
     expect(page.locator("tbody")).to_contain_text(queue.name)
-    expect(page.locator(".below")).to_contain_text(f"“{bad}” cannot be looked at: WRONGTYPE")
+    expect(page.locator(".below")).to_contain_text(f"“{bad}” cannot be read: WRONGTYPE")
     expect(page.locator(".below")).to_contain_text("must not contain braces or control characters")
     assert clean(page)
+
+
+def test_a_reason_of_any_length_leaves_the_other_columns_in_sight(
+    open_tab: OpenTab, client: redis.Redis, queue_name: str
+) -> None:
+    for reason in ("x" * 72_000, "unrecoverable"):
+        client.xadd(dead_key(queue_name), dead_fields(1, name=reason, reason=reason, error=f"Error: {reason}"))
+    page = open_tab(AnyGuard()).open(f"queues/main/{queue_name}?tab=dead")
+    expect(page.locator("td.error", has_text="Error: unrecoverable")).to_be_in_viewport()
+    for button in page.get_by_role("button", name="Details").all():
+        expect(button).to_be_in_viewport(ratio=1)
 
 
 @pytest.mark.parametrize("name", ["__proto__", "constructor", "toString"])
@@ -133,6 +144,14 @@ def test_an_event_of_any_name_is_a_step(open_tab: OpenTab, client: redis.Redis, 
     page = open_tab(AnyGuard()).open(f"queues/main/{queue_name}/jobs/a")
     expect(page.locator(".timeline li")).to_have_count(3)
     expect(page.locator(".timeline")).to_contain_text(name)
+
+
+def test_a_job_whose_id_has_a_line_break_has_a_page(open_tab: OpenTab, queue: SyncQueue) -> None:
+    queue.add("n", {"hello": "line"}, job_id="two\nlines")
+    page = open_tab(AnyGuard()).open(f"queues/main/{queue.name}?tab=waiting")
+    page.get_by_role("link", name="two lines").click()
+    expect(page.locator("#state")).to_have_text("waiting")
+    expect(page.locator("pre").first).to_contain_text("hello")
 
 
 NAMES = ["a/b", "a%2Fb", "..", "a b?c#d", "%", "ünï ✓", "jobs/", "queues", "a\\b", "a&b=c;d"]

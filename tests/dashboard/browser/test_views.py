@@ -11,10 +11,13 @@ from playwright.sync_api import expect
 
 from chasqui_engine import RepeatPattern
 from tests.dashboard.browser.conftest import PATIENCE_MS
-from tests.dashboard.kit import AnyGuard, dead_fields, dead_key, wait_for
+from tests.support.dashboards import AnyGuard, dead_fields, dead_key
+from tests.support.processes import Process
+from tests.support.waiting import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     import redis
     from playwright.sync_api import Page
@@ -23,6 +26,18 @@ if TYPE_CHECKING:
     from tests.dashboard.browser.conftest import Tab
 
     OpenTab = Callable[..., Tab]
+
+CHORES = """
+from chasqui_engine import handler
+
+@handler("fails")
+async def fails(job):
+    raise ValueError("mailbox is full")
+
+@handler("works")
+async def works(job):
+    return {"sent": "ada"}
+"""
 
 expect.set_options(timeout=PATIENCE_MS)
 pytestmark = pytest.mark.timeout(180)
@@ -78,6 +93,28 @@ def test_from_the_list_of_queues_to_a_job(open_tab: OpenTab, furnished: SyncQueu
     expect(page.locator("pre").first).to_contain_text('"to": "user-1"')
     page.get_by_role("navigation").get_by_role("link", name=furnished.name).click()
     expect(page.locator("h1")).to_have_text(furnished.name)
+
+
+def test_a_job_between_two_runs_and_one_that_ended(
+    open_tab: OpenTab, queue: SyncQueue, valkey_url: str, tmp_path: Path
+) -> None:
+    (tmp_path / "chores.py").write_text(CHORES)
+    again = queue.add("fails", {"n": 1}, attempts=5, backoff=600_000)
+    done = queue.add("works", {"n": 2})
+    with Process(valkey_url, tmp_path, "worker", "chores", "-q", queue.name, "--store-results", "--json"):
+        wait_for(lambda: queue.get_result(done.id) and queue.counts().delayed, "one has ended and one waits again")
+    tab = open_tab(AnyGuard())
+    page = tab.open(f"{page_of(queue)}/jobs/{again.id}")
+    expect(page.locator("#state")).to_have_text("failed")
+    about = page.locator("section.card", has_text="About")
+    expect(about).to_contain_text("Runs1 of 5")
+    expect(about).to_contain_text(re.compile(r"Runs next.*\(in 9 m"))
+    expect(about).to_contain_text(re.compile("Last error.*mailbox is full"))
+
+    page = tab.open(f"{page_of(queue)}/jobs/{done.id}")
+    expect(page.locator("#state")).to_have_text("completed")
+    expect(page.locator("section.card", has_text="About")).to_contain_text("Took")
+    expect(page.locator("pre", has_text='"sent": "ada"')).to_be_visible()
 
 
 def test_the_plots_show_what_happened(open_tab: OpenTab, furnished: SyncQueue) -> None:
@@ -136,14 +173,14 @@ def test_empty_views_say_what_to_do(open_tab: OpenTab, queue: SyncQueue) -> None
     page = open_tab(AnyGuard()).open(page_of(queue))
     expect(page.locator("main")).to_contain_text(f"chasqui worker MODULE:HANDLER -q {queue.name}")
     for name, text in {
-        "waiting": "Nothing waits",
+        "waiting": "No waiting jobs",
         "repeating": "chasqui repeatable add",
         "dead": "No dead letters",
     }.items():
         page.locator(f'[data-tab="{name}"]').click()
         expect(page.locator("#view")).to_contain_text(text)
     page = open_tab(AnyGuard()).open(f"{page_of(queue)}/jobs/nobody")
-    expect(page.locator("main")).to_contain_text("Nothing is known of this job")
+    expect(page.locator("main")).to_contain_text("This job is unknown")
 
 
 def test_by_keyboard_alone(open_tab: OpenTab, furnished: SyncQueue, client: redis.Redis) -> None:

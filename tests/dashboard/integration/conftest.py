@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from chasqui_engine import Queue
-from tests.dashboard.kit import app_for
+from tests.support.dashboards import app_for
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -59,7 +59,7 @@ def open_api(redis_url: str, queue_name: str) -> Opener:
 
     @contextlib.asynccontextmanager
     async def opened(guard: Any = None, **settings: Any) -> AsyncIterator[Api]:
-        from tests.dashboard.kit import AnyGuard
+        from tests.support.dashboards import AnyGuard
 
         app = app_for(redis_url, guard or AnyGuard(), **settings)
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)

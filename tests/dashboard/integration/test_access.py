@@ -10,7 +10,7 @@ from fastapi.routing import APIRoute
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from tests.dashboard.kit import TOKEN, AnyGuard, NobodyGuard, app_for
+from tests.support.dashboards import TOKEN, AnyGuard, NobodyGuard, app_for
 
 if TYPE_CHECKING:
     from tests.dashboard.integration.conftest import Opener
@@ -148,7 +148,7 @@ async def test_payloads_are_hidden_in_every_answer(open_api: Opener, raw: Any, q
 
 async def everything(open_api: Opener, raw: Any, queue: Any, queue_name: str, payloads: str) -> str:
     """All that is told of a queue whose jobs have a secret in their payloads."""
-    from tests.dashboard.kit import dead_fields, dead_key
+    from tests.support.dashboards import dead_fields, dead_key
 
     secret = {"card": "s3cret", "number": 53180081234, "list": ["s3cret", {"deep": b"s3cret"}]}
     dlq_id = (await raw.xadd(dead_key(queue_name), dead_fields(secret, job_id="dead-1"))).decode()

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from chasqui_engine.codec import decode_job
-from tests.dashboard.kit import AnyGuard, dead_fields, dead_key
+from chasqui_engine.codec.envelope import decode_job
+from tests.support.dashboards import AnyGuard, dead_fields, dead_key
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
@@ -90,7 +90,7 @@ async def test_all_of_very_many_go_part_by_part(
     from chasqui_engine.dashboard.api import dead_letter_query
 
     monkeypatch.setattr(dead_letter_query, "_PAGE", 5)
-    monkeypatch.setattr(dead_letter_query, "_MOST_LOOKED_AT", 20)
+    monkeypatch.setattr(dead_letter_query, "_MOST_READ", 20)
     async with raw.pipeline(transaction=False) as pipe:
         for n in range(57):
             pipe.xadd(dead_key(queue_name), dead_fields(n, job_id=str(n)))
@@ -122,7 +122,7 @@ async def test_what_cannot_be_read_stays_when_replayed(api: Api, raw: Redis, que
         ({"ids": [], "filter": {}}, "pass either ids or filter"),
         ({"filter": {}}, "until: with a filter"),
         ({"filter": {"nmae": "x"}, "until": "1-1"}, "filter.nmae"),
-        ({"ids": ["*"]}, "no id of a dead letter"),
+        ({"ids": ["*"]}, "is not the id of a dead letter"),
         ({"ids": "1-1"}, "ids"),
         ({"ids": ["1-1"] * 1001}, "ids"),
         ([], "body"),

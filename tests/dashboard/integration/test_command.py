@@ -15,7 +15,7 @@ import pytest
 
 from chasqui_engine import SyncQueue
 from chasqui_engine.cli.app import run
-from tests.dashboard.kit import PATIENCE_S
+from tests.support.dashboards import PATIENCE_S
 
 ROOT = Path(__file__).parents[3]
 COMMAND = (sys.executable, "-m", "chasqui_engine.cli", "dashboard")
@@ -71,7 +71,7 @@ def test_from_the_link_to_the_audit_line(valkey_url: str, queue_name: str, tmp_p
         (["--payloads", "some"], 2, "payloads must be show, mask or hide, got 'some'"),
         (["--token", "short"], 2, "token must be 16 or more"),
         (["--group", "{x}"], 2, "group must not contain braces"),
-        (["--url", "redis://127.0.0.1:1"], 4, "cannot reach the server at 127.0.0.1:1"),
+        (["--url", "redis://127.0.0.1:1"], 4, "nothing listens at 127.0.0.1:1"),
     ],
 )
 def test_what_cannot_be_is_one_line(
@@ -90,4 +90,4 @@ def test_a_port_that_is_taken(valkey_url: str, capsys: pytest.CaptureFixture[str
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         assert run(["dashboard", "--port", port, "--url", valkey_url]) == 2
-    assert f"127.0.0.1:{port} cannot be listened on" in capsys.readouterr().err
+    assert f"cannot listen at 127.0.0.1:{port}" in capsys.readouterr().err

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from redis.asyncio import Redis
 
-from chasqui_engine.config import ProducerConfig
 from chasqui_engine.dashboard.api import dead_letter_query
-from chasqui_engine.producer import Producer
-from tests.dashboard.kit import dead_fields, dead_key
+from chasqui_engine.queue.producer import Producer
+from chasqui_engine.values.config import ProducerConfig
+from tests.support.dashboards import dead_fields, dead_key
 
 if TYPE_CHECKING:
     from chasqui_engine import Queue

@@ -10,7 +10,7 @@ import msgpack
 import pytest
 import redis
 
-from tests.dashboard.kit import AnyGuard, Served, app_for
+from tests.support.dashboards import AnyGuard, Served, app_for
 
 JOBS = 60
 HOSTILE = b"\xdd" + (1_000_000).to_bytes(4, "big") + b"\x90" * 1_000_000

@@ -12,7 +12,7 @@ import pytest
 
 from chasqui_engine import Queue
 from chasqui_engine.dashboard.live.feeds import Feeds
-from tests.dashboard.kit import PATIENCE_S, AnyGuard, Served, app_for
+from tests.support.dashboards import PATIENCE_S, AnyGuard, Served, app_for
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -114,7 +114,7 @@ async def test_a_look_is_shared_and_ends_when_nobody_watches(monkeypatch: pytest
 
 
 async def test_a_look_that_fails_is_told_and_the_next_one_may_do_better() -> None:
-    from chasqui_engine.errors import RedisError
+    from chasqui_engine.values.errors import RedisError
 
     answers: list[Any] = [RedisError("away"), "back"]
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import httpx
 
 from chasqui_engine.dashboard import silent_connections
-from tests.cli.processes import Process
-from tests.dashboard.kit import AnyGuard, app_for
+from tests.support.dashboards import AnyGuard, app_for
+from tests.support.processes import Process
 
 if TYPE_CHECKING:
     from pathlib import Path

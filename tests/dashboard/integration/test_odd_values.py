@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
 from redis.asyncio import Redis
 
 from chasqui_engine import RepeatPattern
-from chasqui_engine.clock import now_ms
-from chasqui_engine.codec import encode_spec
-from chasqui_engine.durations import FURTHEST_MS, iso
+from chasqui_engine.codec.envelope import encode_job, encode_spec
+from chasqui_engine.runtime.clock import now_ms
 from chasqui_engine.schedule.spec import RepeatableSpec
-from tests.dashboard.kit import dead_fields, dead_key
+from chasqui_engine.values.durations import FURTHEST_MS, iso
+from chasqui_engine.values.job import Job
+from tests.support.dashboards import dead_fields, dead_key
 
 if TYPE_CHECKING:
     from chasqui_engine import Queue
@@ -57,6 +59,26 @@ async def test_a_repeatable_past_the_year_9999_is_listed(
         await client.hset(f"{{chasqui:{queue.name}}}:repeat:spec:far", "spec", encode_spec(spec))  # type: ignore[misc,arg-type]
     [row] = (await api.get("queue/repeatables"))["rows"]
     assert row["next_fire_ms"] == at_ms
+
+
+async def test_a_long_text_takes_no_more_of_a_list_than_a_row_shows(api: Api, queue: Queue, redis_url: str) -> None:
+    long = "x" * 72_000
+    root, job = f"{{chasqui:{queue.name}}}", encode_job(Job(id=long, payload=1, created_at_ms=1, attempt=1))
+    async with Redis.from_url(redis_url) as client:
+        for _ in range(2):
+            await client.xadd(f"{root}:stream", {"d": job, "n": long})
+        await client.xgroup_create(f"{root}:stream", "default", "0")
+        await client.xreadgroup("default", long, {f"{root}:stream": ">"}, count=1)
+        await client.xadd(dead_key(queue.name), {"d": job, "n": long, "reason": long, "detail": long})
+        await client.xadd(f"{root}:events", {"e": long, "id": "a", "ts": "1", long: long, "reason": long})
+    for path in ("waiting", "active", "dead"):
+        [row] = (await api.get(f"queue/{path}"))["rows"]
+        assert all(len(str(value)) <= 1_025 for value in row.values()), path
+        assert row["name"] == "x" * 300 + "…"
+    [consumer] = (await api.get("queue"))["consumers"]
+    assert len(consumer["name"]) == 301
+    [event] = (await api.get("queue/job", id="a"))["events"]
+    assert len(json.dumps(event)) < 10_000
 
 
 async def test_an_export_of_too_many_ids_says_how_many_it_takes(api: Api, queue: Queue) -> None:

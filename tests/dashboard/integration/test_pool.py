@@ -10,7 +10,7 @@ from fastapi import HTTPException
 from chasqui_engine import RedisError
 from chasqui_engine.dashboard import FixedConnections, pool
 from chasqui_engine.dashboard.pool import Pool
-from tests.integration.helpers import until
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -38,10 +38,13 @@ async def test_what_is_idle_is_closed(
     async with shared.producer("main", queue_name) as first:
         await asyncio.sleep(0.2)
         await first.counts()  # in use, it stays open
-    await until(lambda: not shared._kept)
-    async with shared.producer("main", queue_name) as second:
-        assert second is not first
-        await second.counts()
+
+    async def is_another() -> bool:
+        async with shared.producer("main", queue_name) as second:
+            await second.counts()
+            return second is not first
+
+    await until(is_another, every_s=0.2)  # asked more often, it would never be idle
     await shared.close()
 
 
@@ -70,7 +73,7 @@ async def test_one_that_does_not_open_is_tried_again(connections: FixedConnectio
             async with shared.producer("away", queue_name):
                 raise AssertionError("not reached")
     with pytest.raises(HTTPException) as unknown:
-        async with shared.looker("nowhere"):
+        async with shared.monitor("nowhere"):
             raise AssertionError("not reached")
     assert unknown.value.status_code == 404
     await shared.close()

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from chasqui_engine import Job, RepeatableSpec, RepeatPattern, UnrecoverableError, Worker
-from chasqui_engine.producer import Producer
-from tests.dashboard.kit import PATIENCE_S, dead_fields, dead_key, eventually
+from chasqui_engine.dashboard.api import by_name
+from chasqui_engine.queue.producer import Producer
+from tests.support.dashboards import PATIENCE_S, dead_fields, dead_key, eventually
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
@@ -33,6 +34,31 @@ async def test_queues_are_found_with_how_they_stand(api: Api, queue: Queue) -> N
     assert row["oldest_waiting_ms"] >= 0
     assert told["connections"][0]["name"] == "main"
     assert "redis://" not in told["connections"][0]["address"]
+
+
+async def test_queues_that_need_somebody_say_so(
+    open_api: Opener, queue: Queue, raw: Redis, redis_url: str, queue_name: str
+) -> None:
+    stream = f"{{chasqui:{queue_name}}}:stream"
+    seconds, _ = await raw.time()
+
+    def alarms(view: Any) -> tuple[bool, bool]:
+        return view["lacks_workers"], view["waits_too_long"]
+
+    async with open_api(alarm_after_s=60) as api:
+        await raw.xadd(stream, {"d": b"x"}, id=f"{seconds * 1000 - 50_000}-0")
+        assert alarms(await api.get("queue")) == (True, False)
+        await raw.xgroup_create(stream, "default", "0")
+        await raw.xgroup_createconsumer(stream, "default", "w")
+        seen = await eventually(lambda: api.get("queue"), lambda view: view["workers"] == 1)
+        assert alarms(seen) == (False, False)
+        await raw.delete(stream)
+        await raw.xadd(stream, {"d": b"x"}, id=f"{seconds * 1000 - 120_000}-0")
+        await eventually(lambda: api.get("queue"), lambda view: alarms(view) == (True, True))
+        await queue.pause()
+        await eventually(lambda: api.get("queue"), lambda view: alarms(view) == (False, True))
+        [row] = (await api.get("queues/search", text=queue_name))["queues"]
+        assert alarms(row) == (False, True)
 
 
 async def test_a_queue_beyond_the_list_is_found_by_its_name(open_api: Opener, queue: Queue) -> None:
@@ -108,6 +134,36 @@ async def test_delayed_jobs_page_by_page(open_api: Opener, queue: Queue) -> None
     assert first["rows"][0]["run_at_ms"] < first["rows"][1]["run_at_ms"]
 
 
+@pytest.mark.parametrize("state", ["waiting", "delayed"])
+async def test_jobs_of_one_name_page_by_page(
+    open_api: Opener, queue: Queue, monkeypatch: pytest.MonkeyPatch, state: str
+) -> None:
+    delay_ms = 600_000 if state == "delayed" else 0
+    wanted = []
+    for number in range(20):
+        rare = number in (3, 4, 15, 19)
+        job = await queue.add("rare" if rare else "many", number, delay_ms=delay_ms + number if delay_ms else 0)
+        wanted += [job.id] if rare else []
+    field = "after" if state == "waiting" else "start"
+
+    async def pages(api: Api) -> list[list[str]]:
+        got, at = [], {}
+        while True:
+            told = await api.get(f"queue/{state}", name="rare", **at)
+            got.append([row["id"] for row in told["rows"]])
+            if told["next"] is None:
+                return got
+            at = {field: told["next"]}
+
+    async with open_api(page_size=2) as api:
+        assert [one for page in await pages(api) for one in page] == wanted
+        assert (await api.get(f"queue/{state}", name="no such"))["rows"] == []
+        monkeypatch.setattr(by_name, "_MOST_READ", 4)
+        bounded = await pages(api)
+        assert [one for page in bounded for one in page] == wanted
+        assert [] in bounded
+
+
 async def test_repeatables_with_their_next_fires_in_their_own_zone(api: Api, redis_url: str, queue_name: str) -> None:
     from chasqui_engine import ProducerConfig
 
@@ -167,7 +223,7 @@ async def test_one_dead_letter_whole_and_one_that_is_gone(api: Api, raw: Redis, 
     assert json.loads(whole["payload"]) == {"text": "x" * 1000}
     assert await api.problem("queue/dead/one", id="1-1") == (
         404,
-        "This dead letter is gone: it was replayed or deleted.",
+        "This dead letter no longer exists: it was replayed or deleted.",
     )
 
 
@@ -206,6 +262,41 @@ async def test_a_jobs_timeline(api: Api, queue: Queue, redis_url: str) -> None:
     assert json.loads(told["job"]["payload"]) == {"to": "ada"}
 
 
+@pytest.mark.parametrize(
+    ("payloads", "shown"), [("show", '"sent": "ada"'), ("mask", '"sent": "‹text›"'), ("hide", None)]
+)
+async def test_a_job_that_ended_well_with_its_result(
+    open_api: Opener, queue: Queue, redis_url: str, payloads: str, shown: str | None
+) -> None:
+    async def handle(job: Job) -> dict[str, Any]:
+        return {"sent": job.data, "much": ["x" * 1000] * 200}
+
+    worker = Worker(queue.name, handle, redis_url=redis_url, store_results=True)
+    running = asyncio.create_task(worker.run())
+    job = await queue.add("n", "ada", attempts=3)
+    await job.wait_for_result(timeout=PATIENCE_S)
+    async with open_api(payloads=payloads) as api:
+        told = await eventually(
+            lambda: api.get("queue/job", id=job.id), lambda one: one["job"]["duration_ms"] is not None
+        )
+    await worker.close()
+    await running
+    told = told["job"]
+    assert (told["state"], told["attempt"], told["result_known"]) == ("completed", 1, True)
+    assert told["started_at_ms"] <= told["ended_at_ms"]
+    if shown is None:
+        assert told["result"] is None
+    else:
+        assert shown in told["result"]
+        assert len(told["result"]) < 60_000
+
+
+async def test_a_result_that_cannot_be_read_is_said_to_be(api: Api, raw: Redis, queue_name: str) -> None:
+    await raw.set(f"{{chasqui:{queue_name}}}:result:odd", b"\xc1")
+    told = (await api.get("queue/job", id="odd"))["job"]
+    assert (told["state"], told["result"].partition(":")[0]) == ("completed", "cannot be read")
+
+
 async def test_a_job_with_a_payload_that_is_nested_deep(api: Api, queue: Queue) -> None:
     deep: Any = "the bottom"
     for _ in range(500):
@@ -229,11 +320,11 @@ async def test_a_job_that_never_was(api: Api) -> None:
         ("queue", {"queue": " "}, 400, "queue must not be empty"),
         ("queue", {"minutes": 7}, 400, "minutes must be one of 5, 15, 60"),
         ("queue", {"minutes": "x"}, 400, "minutes"),
-        ("queue/dead", {"before": "+"}, 400, "no id of a dead letter"),
+        ("queue/dead", {"before": "+"}, 400, "is not the id of a dead letter"),
         ("queue/dead", {"error": "x" * 2000}, 400, "error"),
-        ("queue/dead/one", {"id": "- + COUNT 1"}, 400, "no id of a dead letter"),
+        ("queue/dead/one", {"id": "- + COUNT 1"}, 400, "is not the id of a dead letter"),
         ("queue/dead/export", {}, 400, "pass either ids or until"),
-        ("queue/waiting", {"after": "-"}, 400, "no id"),
+        ("queue/waiting", {"after": "-"}, 400, "is not the id"),
         ("queue/delayed", {"start": -1}, 400, "start"),
         ("queue/job", {"id": " "}, 400, "job_id"),
         ("nothing", {}, 404, "Not Found"),
@@ -251,7 +342,7 @@ async def test_a_server_that_is_away_is_told_and_holds_up_nothing() -> None:
     import httpx
 
     from chasqui_engine.dashboard import DashboardSettings, FixedConnections, create_app
-    from tests.dashboard.kit import AnyGuard
+    from tests.support.dashboards import AnyGuard
 
     away = "redis://:secret-word@127.0.0.1:1/0"
     app = create_app(FixedConnections({"away": away}), AnyGuard(), DashboardSettings(live_interval_s=0.1))
@@ -274,7 +365,7 @@ async def test_connections_to_one_server_are_told_apart_from_others(valkey_url: 
     import httpx
 
     from chasqui_engine.dashboard import DashboardSettings, FixedConnections, create_app
-    from tests.dashboard.kit import AnyGuard
+    from tests.support.dashboards import AnyGuard
 
     base = valkey_url.rpartition("/")[0]
     same = base.replace("127.0.0.1", "localhost")

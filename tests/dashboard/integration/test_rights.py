@@ -10,8 +10,8 @@ import pytest
 from chasqui_engine import Queue, RepeatPattern
 from chasqui_engine.dashboard import DashboardSettings, FixedConnections, create_app
 from tests.dashboard.integration.conftest import Api
-from tests.dashboard.kit import AnyGuard, SomeGuard, app_for, dead_fields, dead_key, eventually
-from tests.security.acl import QUEUE, admin, guarded, refusals, url_for
+from tests.support.acl import QUEUE, admin, guarded, refusals, url_for
+from tests.support.dashboards import AnyGuard, SomeGuard, app_for, dead_fields, dead_key, eventually
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis

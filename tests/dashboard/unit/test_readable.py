@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from chasqui_engine.codec import decode_payload, encode_payload
+from chasqui_engine.codec.envelope import decode_payload, encode_payload
 from chasqui_engine.dashboard.api.payload_view import BRIEF_CHARS, payload_text, plain_payload
 
 

@@ -22,6 +22,7 @@ from chasqui_engine.dashboard import DashboardSettings, FixedConnections, TokenG
         ("live_interval_s", 0),
         ("live_interval_s", "1"),
         ("most_queues", 0),
+        ("alarm_after_s", 0),
         ("most_watchers", -1),
     ],
 )

@@ -9,10 +9,13 @@ import msgpack
 from redis.exceptions import ResponseError
 
 from chasqui_engine._redis.commands.keys import QueueKeys
-from tests.integration.consumer.kit import Gate, Recorder, add, consuming, pending, producing, steal
-from tests.integration.helpers import dead_letters_of, events_of, stream_is_empty, until
+from tests.support.connections.proxy import Proxy
+from tests.support.consumers import Gate, Recorder, add, consuming, pending, producing, steal
+from tests.support.queues import dead_letters_of, events_of, stream_is_empty
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
+    import pytest
     from redis.asyncio import Redis
 
     from chasqui_engine import Job
@@ -138,6 +141,29 @@ async def test_a_stolen_job_that_ran_well_is_not_ended_by_us(redis_url: str, raw
     assert await pending(raw, queue_name) == {entry_id: b"thief"}
     assert await raw.exists(QueueKeys(queue_name).result(job_id)) == 0
     assert [event["e"] for event in await events_of(raw, queue_name) if event["id"] == job_id] == ["active"]
+
+
+async def test_an_ack_whose_answer_was_lost_is_not_blamed_on_another_worker(
+    redis_url: str, raw: Redis, queue_name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is sent again and finds nothing to do: the log names all that may have been."""
+    ran: list[str] = []
+    async with Proxy(redis_url) as proxy:
+
+        async def handler(job: Job) -> None:
+            ran.append(job.payload)
+            if job.payload == "late":
+                proxy.hold_replies()
+
+        async with consuming(proxy.url, queue_name, handler):
+            for payload in ("first", "late"):  # the first one brings the scripts to the server
+                await add(redis_url, queue_name, payload)
+                await until(lambda: payload in ran)  # noqa: B023 - awaited at once
+                await until(lambda: stream_is_empty(raw, queue_name))
+            proxy.cut()
+            await until(lambda: "lost jobs" in caplog.text)
+    assert ran == ["first", "late"]
+    assert "the reply to an earlier write was lost, another worker claimed them, or they were removed" in caplog.text
 
 
 async def test_a_stolen_job_that_failed_is_neither_retried_nor_buried_by_us(

@@ -11,8 +11,9 @@ import pytest
 from chasqui_engine import AddOptions, HandlerError, UnrecoverableError
 from chasqui_engine._redis.commands.keys import QueueKeys
 from chasqui_engine.consumer.verdict import MAX_DETAIL_CHARS, MAX_ERROR_CHARS
-from tests.integration.consumer.kit import Recorder, add, consuming, pending, producing
-from tests.integration.helpers import dead_letters_of, events_of, stream_is_empty, until
+from tests.support.consumers import Recorder, add, consuming, pending, producing
+from tests.support.queues import dead_letters_of, events_of, stream_is_empty
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis

@@ -7,8 +7,9 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from chasqui_engine._redis.commands.keys import QueueKeys
-from tests.integration.consumer.kit import add, consuming, pending
-from tests.integration.helpers import stream_is_empty, until
+from tests.support.consumers import add, consuming, pending
+from tests.support.queues import stream_is_empty
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis

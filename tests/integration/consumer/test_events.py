@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from chasqui_engine import AddOptions, UnrecoverableError
+from chasqui_engine import AddOptions, Queue, RetryConfig, UnrecoverableError
 from chasqui_engine._redis.commands.keys import QueueKeys
-from tests.integration.consumer.kit import Gate, Recorder, add, consuming, producing
-from tests.integration.helpers import dead_letters_of, events_of, stream_is_empty, until
+from tests.support.consumers import Gate, Recorder, add, consuming, producing
+from tests.support.queues import dead_letters_of, events_of, stream_is_empty
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
@@ -118,6 +119,30 @@ async def test_every_job_is_active_before_it_is_anything_else(redis_url: str, ra
     died, ran = ["active", "failed", "dlq"], ["active", "completed"]
     expected = {job_id: died if n % 7 == 0 else ran for n, job_id in enumerate(ids)}
     assert {job_id: kinds for job_id, kinds in by_job.items() if job_id} == expected
+
+
+async def test_active_says_when_the_job_was_added_to_the_stream(redis_url: str, raw: Redis, queue_name: str) -> None:
+    """By the id of its entry: also when it waits for a retry in between, or comes back from the dead letters."""
+    keys = QueueKeys(queue_name)
+    added: list[int] = []
+
+    async def handler(job: Job) -> None:
+        [(entry_id, _)] = await raw.xrange(keys.stream)
+        added.append(int(entry_id.partition(b"-")[0]))
+        if len(added) < 3:
+            raise ValueError("not yet")
+
+    retry = RetryConfig(initial_backoff_ms=20, jitter_ms=0)
+    async with consuming(redis_url, queue_name, handler, retry=retry, max_attempts=2):
+        await add(redis_url, queue_name, "n")
+        await until(lambda: raw.xlen(keys.dlq))
+        async with Queue(queue_name, redis_url=redis_url) as queue:
+            assert await queue.replay_dlq() == 1
+        await until(lambda: _has(raw, queue_name, "completed"))
+    events = [fields for _, fields in await raw.xrange(keys.events)]
+    said = [int(fields[b"enqueued_at_ms"]) for fields in events if fields[b"e"] == b"active"]
+    assert said == added
+    assert said == sorted(set(said)), "each entry has a time of its own"
 
 
 async def test_drained_is_told_once_per_change(redis_url: str, raw: Redis, queue_name: str) -> None:

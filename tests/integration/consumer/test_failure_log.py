@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from chasqui_engine import BackoffSpec, Job, JobIdFilter, Queue, UnrecoverableError, Worker
-from tests.integration.helpers import until
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     import redis.asyncio

@@ -13,8 +13,9 @@ import redis
 from redis.asyncio import Redis
 
 from chasqui_engine import Consumer, ConsumerConfig
-from tests.integration.consumer.kit import Gate, WorkerProcess, add, consuming, noted, pending
-from tests.integration.helpers import dead_letters_of, events_of, stream_is_empty, until
+from tests.support.consumers import Gate, WorkerProcess, add, consuming, noted, pending
+from tests.support.queues import dead_letters_of, events_of, stream_is_empty
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from chasqui_engine import Job

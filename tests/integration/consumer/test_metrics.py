@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from chasqui_engine import (
-    AddOptions,
+from chasqui_engine import AddOptions, UnrecoverableError
+from chasqui_engine._redis.commands.keys import QueueKeys
+from chasqui_engine.metrics import (
     DlqRouted,
     InMemorySink,
     JobOutcome,
@@ -15,11 +16,10 @@ from chasqui_engine import (
     PromoterTick,
     ReaderBatch,
     RetryScheduled,
-    UnrecoverableError,
 )
-from chasqui_engine._redis.commands.keys import QueueKeys
-from tests.integration.consumer.kit import Gate, Recorder, add, consuming, pending, producing, steal
-from tests.integration.helpers import dead_letters_of, stream_is_empty, until
+from tests.support.consumers import Gate, Recorder, add, consuming, pending, producing, steal
+from tests.support.queues import dead_letters_of, stream_is_empty
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis

@@ -11,8 +11,9 @@ from chasqui_engine._redis.client.connector import A_MOMENT_S, Connector
 from chasqui_engine._redis.commands import group
 from chasqui_engine._redis.commands.group import GroupMember
 from chasqui_engine._redis.commands.keys import QueueKeys
-from tests.integration.consumer.kit import Gate, Recorder, add, consuming, pending
-from tests.integration.helpers import dead_letters_of, stream_is_empty, until
+from tests.support.consumers import Gate, Recorder, add, consuming, pending
+from tests.support.queues import dead_letters_of, stream_is_empty
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis

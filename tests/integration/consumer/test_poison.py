@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import msgpack
 import pytest
 
-from chasqui_engine import codec
 from chasqui_engine._redis.commands.keys import QueueKeys
+from chasqui_engine.codec import envelope as codec
 from chasqui_engine.consumer import runner
-from tests.integration.consumer.kit import Recorder, consuming, pending
-from tests.integration.helpers import dead_letters_of, events_of, stream_is_empty, until
+from tests.support.consumers import Recorder, consuming, pending
+from tests.support.queues import dead_letters_of, events_of, stream_is_empty
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis

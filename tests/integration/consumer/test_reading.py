@@ -6,10 +6,11 @@ import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from chasqui_engine import InMemorySink, ReaderBatch
-from chasqui_engine.clock import monotonic
-from tests.integration.consumer.kit import Gate, Recorder, add, consuming, pending
-from tests.integration.helpers import stream_is_empty, until
+from chasqui_engine.metrics import InMemorySink, ReaderBatch
+from chasqui_engine.runtime.clock import monotonic
+from tests.support.consumers import Gate, Recorder, add, consuming, pending
+from tests.support.queues import stream_is_empty
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis

@@ -10,8 +10,8 @@ import pytest
 
 from chasqui_engine import AddOptions, JobRetryOverride
 from chasqui_engine._redis.commands.keys import QueueKeys
-from chasqui_engine.clock import monotonic
-from tests.integration.consumer.kit import (
+from chasqui_engine.runtime.clock import monotonic
+from tests.support.consumers import (
     Gate,
     Recorder,
     WorkerProcess,
@@ -23,7 +23,8 @@ from tests.integration.consumer.kit import (
     producing,
     steal,
 )
-from tests.integration.helpers import dead_letters_of, events_of, stream_is_empty, until
+from tests.support.queues import dead_letters_of, events_of, stream_is_empty
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
@@ -193,7 +194,8 @@ async def test_a_paused_worker_loses_its_jobs_and_then_keeps_off_them(
 ) -> None:
     """SIGSTOP, as a suspended machine: what it held runs elsewhere; awake again, it starts and ends none of it."""
     settings = {"claim_min_idle_ms": 300, "read_block_ms": 100, "concurrency": 1, "store_results": True}
-    with WorkerProcess(redis_url, queue_name, "sleep:0.8", **settings) as paused:
+    # Long enough to be seen at work by a busy machine too: asleep, it needs no more time.
+    with WorkerProcess(redis_url, queue_name, "sleep:3", **settings) as paused:
         await add(redis_url, queue_name, "running", "buffered")
         await until(lambda: _has_two_and_runs_one(raw, queue_name))
         paused.pause()

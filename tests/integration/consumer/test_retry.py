@@ -9,9 +9,10 @@ import pytest
 
 from chasqui_engine import AddOptions, BackoffSpec, HandlerError, JobRetryOverride, RetryConfig
 from chasqui_engine._redis.commands.keys import QueueKeys
-from chasqui_engine.clock import monotonic
-from tests.integration.consumer.kit import add, consuming, producing
-from tests.integration.helpers import dead_letters_of, events_of, stream_is_empty, until
+from chasqui_engine.runtime.clock import monotonic
+from tests.support.consumers import add, consuming, producing
+from tests.support.queues import dead_letters_of, events_of, stream_is_empty
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from chasqui_engine._redis.commands.keys import QueueKeys
-from chasqui_engine.clock import monotonic
-from tests.integration.consumer.kit import (
+from chasqui_engine.runtime.clock import monotonic
+from tests.support.consumers import (
     Gate,
     Recorder,
     WorkerProcess,
@@ -21,7 +21,8 @@ from tests.integration.consumer.kit import (
     pending,
     producing,
 )
-from tests.integration.helpers import dead_letters_of, events_of, stream_is_empty, until
+from tests.support.queues import dead_letters_of, events_of, stream_is_empty
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis

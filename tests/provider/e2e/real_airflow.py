@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -20,6 +19,7 @@ import httpx
 from packaging.version import Version
 
 from tests.provider.database import IS_POSTGRES, database_url
+from tests.servers import free_port
 
 ORDERS, WAITS = "e2e-orders", "e2e-waits"
 """The queues that the DAGs beside use."""
@@ -38,7 +38,7 @@ class RealAirflow:
         self.home = home
         self.dags = home / "dags"
         self.dags.mkdir(parents=True)
-        self.port = _free_port()
+        self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._environment = {**os.environ, **self._settings(connection), **(options or {})}
@@ -270,10 +270,3 @@ def copy_dags(folder: Path, into: Path, **values: str) -> None:
             text = text.replace(f"@{name}@", value)
         (into / source.name.removesuffix(".txt")).write_text(text)
     shutil.rmtree(into / "__pycache__", ignore_errors=True)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -15,8 +15,9 @@ from chasqui_provider.sensors.chasqui import ChasquiJobResultSensor
 from chasqui_provider.triggers import message
 from chasqui_provider.triggers.chasqui import ChasquiEventTrigger, ChasquiMessageTrigger
 from chasqui_provider.waiting.results import JobDeadError, ResultExpiredError, ResultUnfitError
-from tests.provider.helpers import until, worker, worker_thread
+from tests.provider.helpers import worker, worker_thread
 from tests.provider.integration.queue_state import State
+from tests.support.waiting import until
 
 Context = dict[str, Any]
 

@@ -61,7 +61,7 @@ def test_an_enqueue_waits_for_a_server_that_is_away(
     back.join()
     assert waiting(server, queue_name) == 1
     assert "cannot reach" in caplog.text
-    assert f"127.0.0.1:{server.port} is still away after" in caplog.text
+    assert f"127.0.0.1:{server.port} is still unreachable after" in caplog.text
 
 
 def test_a_bulk_goes_on_after_an_outage_in_its_middle(

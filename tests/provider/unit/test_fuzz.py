@@ -7,14 +7,14 @@ from collections import Counter
 import pytest
 
 from chasqui_engine import DecodeError, EncodeError
-from chasqui_engine.codec import decode_failure, decode_job, decode_payload
-from chasqui_provider.asset_events.job_stream import _told
+from chasqui_engine.codec.envelope import decode_failure, decode_job, decode_payload
+from chasqui_provider.asset_events.job_stream import _describe
 from chasqui_provider.triggers.payloads import result_event, size_of
 from chasqui_provider.waiting.outcome import completed, dead
-from tests.security.fuzz.conversions import check_json, chunks, fields_of
-from tests.security.fuzz.hostile import Entry
-from tests.security.fuzz.seeds import CHEAP_COUNT, SEED, SOAK_COUNT
-from tests.soak.measure import rss_mib
+from tests.support.hostile.checks import check_json, chunks, fields_of
+from tests.support.hostile.entries import Entry
+from tests.support.hostile.seeds import CHEAP_COUNT, SEED, SOAK_COUNT
+from tests.support.measure import rss_mib
 
 MOST_CHARS = 20_000
 MOST_GROWTH_MIB = 100
@@ -24,7 +24,7 @@ def as_message(one: Entry) -> str:
     """A job on its way into an asset event."""
     fields = fields_of(one)
     try:
-        told = _told(decode_job(fields.get(b"d", b""), fields.get(b"n", b"").decode(errors="replace")))
+        told = _describe(decode_job(fields.get(b"d", b""), fields.get(b"n", b"").decode(errors="replace")))
     except DecodeError:
         return "unreadable"
     except EncodeError:

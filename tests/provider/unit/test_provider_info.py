@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 from chasqui_provider.get_provider_info import get_provider_info
-from chasqui_provider.links import ChasquiQueueLink
+from chasqui_provider.operators.links import ChasquiQueueLink
 from chasqui_provider.plugins.chasqui import ChasquiPlugin
 from chasqui_provider.timetables.repeatable import RepeatableTimetable
 

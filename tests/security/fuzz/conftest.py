@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 import redis
 
-from tests.security.fuzz.filling import Filled, add_neighbours, fill, take_some
-from tests.security.fuzz.seeds import COUNT, SEED
 from tests.servers import VALKEY, ServerProcess
+from tests.support.hostile.filling import Filled, add_neighbours, fill, take_some
+from tests.support.hostile.seeds import COUNT, SEED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,11 +35,3 @@ def filled(client: redis.Redis) -> Filled:
     take_some(client, filled.queue, SEED)
     add_neighbours(client, SEED)
     return filled
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Part of `make soak`: they take gigabytes and minutes of a core, and what runs beside them is late."""
-    for item in items:
-        if "tests/security/fuzz/" in item.nodeid:
-            item.add_marker(pytest.mark.soak)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
-import random
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from chasqui_engine.codec import (
+from chasqui_engine.codec.envelope import (
     decode_delayed,
     decode_failure,
     decode_id,
@@ -17,36 +16,26 @@ from chasqui_engine.codec import (
     decode_spec,
     encode_payload,
 )
-from chasqui_engine.codec import with_attempt as enveloped_with_attempt
-from chasqui_engine.errors import ChasquiError, DecodeError, EncodeError
+from chasqui_engine.codec.envelope import with_attempt as enveloped_with_attempt
+from chasqui_engine.codec.preview import glimpse_job
 from chasqui_engine.events.event import QueueEvent
-from chasqui_engine.payload_json import MAX_DEPTH, json_text, preview, to_json
-from chasqui_engine.payload_preview import glimpse_job
+from chasqui_engine.payload_json import json_text, preview, to_json
 from chasqui_engine.spark.read import rows as rows_module
 from chasqui_engine.spark.read.events import events_batch, events_batch_of_entries
 from chasqui_engine.spark.read.resp_page import take_apart
 from chasqui_engine.spark.schemas import arrow_schema
-from tests.security.fuzz.hostile import PLACES, Entry, entry
+from chasqui_engine.values.errors import ChasquiError, DecodeError, EncodeError
+from tests.support.hostile.checks import check_json, chunks, fields_of
+from tests.support.hostile.entries import PLACES, Entry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
-    from chasqui_engine.job import Job
+    from chasqui_engine.values.job import Job
 
-CHUNK = 1000
-"""Entries that are held at once."""
 _CHARS = 300
-_MARKERS_DEEP = 2
-"""`{"$ext": [type, text]}` stands for one value, however deep that was."""
 _MOST_BESIDE_BYTES = 8 * 1024
 _ENTITIES = {"stream": "jobs", "dlq": "dead", "delayed": "delayed", "repeat": "repeatables", "events": "events"}
-
-
-def chunks(seed: int, count: int, place: str) -> Iterator[list[Entry]]:
-    """`count` hostile entries for a place, some at a time."""
-    chance = random.Random(f"{seed}-{place}")
-    for start in range(0, count, CHUNK):
-        yield [entry(chance, place, number) for number in range(start, min(start + CHUNK, count))]
 
 
 def convert_all(seed: int, count: int) -> Counter[str]:
@@ -57,31 +46,6 @@ def convert_all(seed: int, count: int) -> Counter[str]:
             outcomes.update(f"{place} {_READERS[place](one)}" for one in chunk)
             _as_rows(place, chunk)
     return outcomes
-
-
-def fields_of(one: Entry) -> dict[bytes, bytes]:
-    """The fields of a stream's entry, as a server gives them."""
-    return {_bytes(key): _bytes(value) for key, value in one.data.items()}
-
-
-def _bytes(value: bytes | str) -> bytes:
-    return value.encode() if isinstance(value, str) else value
-
-
-def check_json(form: Any, *, nul: bool = False, around: int = 0) -> None:
-    """What stands for a payload, with so many levels around it, is JSON that every reader and database can hold."""
-    text = json.dumps(form, allow_nan=False)
-    assert nul or "\\u0000" not in text.replace("\\\\", "")
-    assert json.loads(text) == form
-    level, depth = [form], -1
-    while level:
-        level = [inner for outer in level if isinstance(outer, dict | list) for inner in _items(outer)]
-        depth += 1
-    assert depth <= MAX_DEPTH + _MARKERS_DEEP + around
-
-
-def _items(outer: Any) -> Any:
-    return outer.values() if isinstance(outer, dict) else outer
 
 
 def check_value(value: Any) -> None:

@@ -12,7 +12,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tests.cli.processes import environment
+from tests.support.processes import environment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,12 +43,11 @@ def run_in_terminal(url: str, commands: Sequence[Sequence[str]]) -> list[Said]:
     started = [sys.executable, "-m", "tests.security.fuzz.in_terminal"]
     with subprocess.Popen(started, stdin=theirs, stdout=theirs, stderr=theirs, env=given) as process:
         os.close(theirs)
-        written = b""
-        while data := _read(ours):
-            written += data
+        # A terminal gives four kilobytes at a time, of tens of megabytes.
+        written = list(iter(lambda: _read(ours), b""))
         process.wait(PATIENCE_S)
     os.close(ours)
-    *parts, rest = _END.split(written.decode())
+    *parts, rest = _END.split(b"".join(written).decode())
     assert not rest, rest
     assert len(parts) == 2 * len(commands), rest
     return [Said(words, int(parts[2 * n + 1]), parts[2 * n]) for n, words in enumerate(commands)]

@@ -7,8 +7,8 @@ import pytest
 pytest.importorskip("pyarrow")
 
 from tests.security.fuzz.conversions import convert_all
-from tests.security.fuzz.seeds import CHEAP_COUNT, SEED, SOAK_COUNT
-from tests.soak.measure import rss_mib
+from tests.support.hostile.seeds import CHEAP_COUNT, SEED, SOAK_COUNT
+from tests.support.measure import rss_mib
 
 MOST_GROWTH_MIB = 100
 

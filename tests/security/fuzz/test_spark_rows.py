@@ -9,10 +9,10 @@ import pytest
 pytest.importorskip("pyarrow")
 
 from chasqui_engine.spark.location import QueueLocation
-from tests.spark.unit.test_hostile_entries import ENTITIES, rows
+from tests.spark.unit.read.test_hostile_entries import ENTITIES, rows
 
 if TYPE_CHECKING:
-    from tests.security.fuzz.filling import Filled
+    from tests.support.hostile.filling import Filled
 
 
 @pytest.mark.parametrize("place", ENTITIES)

@@ -15,7 +15,7 @@ from tests.security.fuzz.in_terminal import Said, run_in_terminal
 if TYPE_CHECKING:
     import redis
 
-    from tests.security.fuzz.filling import Filled
+    from tests.support.hostile.filling import Filled
 
 DONE, FAILED, NOT_THERE = 0, 1, 3
 ALL = "100000"
@@ -42,7 +42,7 @@ def ids_of(said: Said, key: str) -> list[Any]:
 def test_what_is_good_is_listed_among_the_hostile(valkey_url: str, client: redis.Redis, filled: Filled) -> None:
     lists = {
         "delayed": ("delayed", "list", filled.queue, "-n", ALL),
-        "repeat": ("repeatable", "list", filled.queue),
+        "repeat": ("repeatable", "list", filled.queue, "-n", ALL),
         "dlq": ("dlq", "peek", filled.queue, "-n", ALL),
         "events": ("events", filled.queue),
     }

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from redis.asyncio import Redis
 
-from tests.integration.consumer.kit import consuming
-from tests.integration.helpers import server_ms, until
-from tests.security.fuzz.filling import Filled, clear, fill
-from tests.security.fuzz.seeds import COUNT, SEED, SOAK_COUNT
-from tests.security.poisoning import dead_by_reason, settings
-from tests.soak.measure import rss_mib
+from tests.support.consumers import consuming
+from tests.support.hostile.filling import Filled, clear, fill
+from tests.support.hostile.poisoning import dead_by_reason, settings
+from tests.support.hostile.seeds import COUNT, SEED, SOAK_COUNT
+from tests.support.measure import rss_mib
+from tests.support.queues import server_ms
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     import redis

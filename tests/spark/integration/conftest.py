@@ -11,7 +11,7 @@ import pytest
 import redis
 
 from chasqui_engine.spark.java import use_java
-from chasqui_engine.spark.session import session as new_session
+from chasqui_engine.spark.session import start_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,7 +26,7 @@ CONN_ID = "spark_tests"
 # For Spark's own programs too, which some tests start.
 use_java()
 
-collect_ignore_glob = [] if importlib.util.find_spec("pyspark") else ["test_*.py"]
+collect_ignore_glob = [] if importlib.util.find_spec("pyspark") else ["test_*.py", "*/test_*.py"]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -60,7 +60,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, valkey_url: str) -> Iterator
     }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        session = new_session("local[2,2]", quick=True, settings=settings)
+        session = start_session("local[2,2]", quick=True, settings=settings)
     session.event_log_folder = folder / "events"  # type: ignore[attr-defined]
     yield session
     session.stop()

@@ -12,7 +12,9 @@ import redis
 from pyspark import TaskContext
 from pyspark.sql import functions as F  # noqa: N812
 
-from chasqui_engine.spark.session import session
+from chasqui_engine.pipeline.config import PipelineConfig
+from chasqui_engine.pipeline.run import Pipeline
+from chasqui_engine.spark.session import start_session
 from tests.spark.integration.conftest import run_to_end
 
 SETTINGS = {"spark.log.level": "ERROR", "spark.sql.execution.arrow.maxRecordsPerBatch": "100"}
@@ -21,7 +23,7 @@ _STUCK_S = 300
 
 def follow(url: str, queue: str, target: str, checkpoint: str, rate: int) -> None:
     """A stream of events, each made a job of another queue, at most so many a second."""
-    spark = session("local[2]", quick=True, settings=SETTINGS)
+    spark = start_session("local[2]", quick=True, settings=SETTINGS)
     frame = spark.readStream.format("chasqui").options(url=url, queue=queue, maxRowsPerTrigger="400").load()
     jobs = frame.select(F.lit("follow").alias("name"), F.struct("job_id").alias("payload"))
     sink = jobs.writeStream.format("chasqui").options(url=url, queue=target, chunkSize="20", maxRowsPerSecond=str(rate))
@@ -31,7 +33,7 @@ def follow(url: str, queue: str, target: str, checkpoint: str, rate: int) -> Non
 
 def count(url: str, queue: str) -> None:
     """Says how many events there are, and which Java read them."""
-    spark = session("local[2]", quick=True, settings=SETTINGS)
+    spark = start_session("local[2]", quick=True, settings=SETTINGS)
     events = spark.read.format("chasqui").options(url=url, queue=queue).load().count()
     print(json.dumps({"events": events, "java": spark._jvm.java.lang.System.getProperty("java.home")}))
     spark.stop()
@@ -48,7 +50,7 @@ def speculate(master: str, url: str, queue: str, rows: int, partitions: int) -> 
         "spark.executor.memory": "512m",
         "spark.driver.host": "127.0.0.1",
     }
-    spark = session(master, quick=True, settings={**SETTINGS, **patience})
+    spark = start_session(master, quick=True, settings={**SETTINGS, **patience})
 
     def slow_once(batches: Iterator[Any]) -> Iterator[Any]:
         context = TaskContext.get()
@@ -67,5 +69,40 @@ def speculate(master: str, url: str, queue: str, rows: int, partitions: int) -> 
     spark.stop()
 
 
+def everything(master: str, url: str, queue: str, out: str, settings: dict[str, str]) -> None:
+    """Source, sink, a stream and the pipeline on a cluster; says what they found, and which hosts worked."""
+    spark = start_session(master, quick=True, settings={**SETTINGS, "spark.driver.host": "127.0.0.1", **settings})
+    try:
+        read = spark.read.format("chasqui").options(url=url, queue=queue, minPartitions="4").load()
+        processes = read.select(F.spark_partition_id()).distinct().count()
+        rows = spark.range(0, 400, 1, 4).select(F.lit("n").alias("name"), F.struct("id").alias("payload"))
+        rows.write.format("chasqui").options(url=url, queue=f"{queue}-sink", chunkSize="50").mode("append").save()
+        frame = spark.readStream.format("chasqui").options(url=url, queue=queue, maxRowsPerTrigger="400").load()
+        jobs = frame.select(F.lit("follow").alias("name"), F.struct("job_id").alias("payload"))
+        sink = jobs.writeStream.format("chasqui").options(url=url, queue=f"{queue}-stream")
+        run_to_end(sink.option("checkpointLocation", f"{out}/checkpoint"))
+        summary = Pipeline(spark, PipelineConfig(queues=(queue,), out=f"file://{out}/pipeline", url=url)).run()
+        completed = summary["queues"][queue]["totals"]["completed"] if summary else 0
+        print(json.dumps({"events": read.count(), "partitions": processes, "completed": completed}))
+    finally:
+        spark.stop()
+
+
+def read_once(master: str, url: str, queue: str, settings: dict[str, str]) -> None:
+    """Counts events by reading every row in a task."""
+    spark = start_session(master, quick=True, settings={**SETTINGS, "spark.driver.host": "127.0.0.1", **settings})
+    try:
+        print(json.dumps({"events": spark.read.format("chasqui").options(url=url, queue=queue).load().count()}))
+    finally:
+        spark.stop()
+
+
 if __name__ == "__main__":
-    {"follow": follow, "count": count, "speculate": speculate}[sys.argv[1]](**json.loads(sys.argv[2]))
+    programs = {
+        "follow": follow,
+        "count": count,
+        "speculate": speculate,
+        "everything": everything,
+        "read_once": read_once,
+    }
+    programs[sys.argv[1]](**json.loads(sys.argv[2]))

@@ -15,8 +15,8 @@ from chasqui_engine._redis.blocking.connection import BulkConnection, Unreachabl
 from chasqui_engine._redis.blocking.fence import Begun
 from chasqui_engine._redis.blocking.write import ChunkPipe, Fence, Limits, MixedJob
 from chasqui_engine._redis.commands.keys import QueueKeys
-from chasqui_engine.codec import encode_delayed, encode_envelope
-from chasqui_engine.errors import ConfigError
+from chasqui_engine.codec.envelope import encode_delayed, encode_envelope
+from chasqui_engine.values.errors import ConfigError
 from tests.servers import REDIS_7, ServerProcess, Unavailable, make_tls_files
 
 if TYPE_CHECKING:
@@ -85,12 +85,12 @@ def test_an_id_is_written_once_per_write_on_every_server(redis_url: str, queue_n
 def test_how_a_write_was_begun_is_kept_on_every_server(redis_url: str, queue_name: str) -> None:
     keys = QueueKeys(queue_name)
     with BulkConnection(redis_url, keys.stream) as connection:
-        blocking_fence.ended(connection, keys, "w", 3)
+        blocking_fence.end_write(connection, keys, "w", 3)
         assert connection.call("EXISTS", blocking_fence.fence_key(keys, "w")) == 0, "nothing was begun"
         assert blocking_fence.begin(connection, keys, "w", "first", 100, 60) == Begun("first", 100, None)
         assert write(connection, keys, fence("2.7"), "a") == 1
         assert blocking_fence.begin(connection, keys, "w", "second", 50, 60) == Begun("first", 100, None)
-        blocking_fence.ended(connection, keys, "w", 3)
+        blocking_fence.end_write(connection, keys, "w", 3)
         assert blocking_fence.how_begun(connection, keys, "w") == Begun("first", 100, 3)
         assert blocking_fence.chunks_written(connection, keys, "w") == {(2, 7)}
         assert blocking_fence.digest_of(connection, keys, "w", "2.7") == "d"

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from chasqui_engine.codec import decode_job
-from tests.spark.integration.test_batch_read import fill_events
+from chasqui_engine.codec.envelope import decode_job
+from tests.spark.integration.read.test_batch_read import fill_events
 
 if TYPE_CHECKING:
     import redis
@@ -78,7 +78,7 @@ def test_nightly_report_tells_of_a_breach_once(
     assert decode_job(fields[b"d"]).payload == result["returned"]["report"]
 
     # The next night there is news of other jobs, but of the breach it is no news. Some events were lost, and that is
-    # known; bronze's days are let go.
+    # known; days of bronze are deleted.
     fill_events(client, f"{{chasqui:{queue_name}}}:events", 20, start=100)
     client.xtrim(f"{{chasqui:{queue_name}}}:events", maxlen=10, approximate=False)
     result, _ = run("chasqui_spark_report.py", environment, {**conf, "skip_lost": True, "keep_days": 1})

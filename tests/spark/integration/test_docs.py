@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chasqui_engine import Job, Queue, UnrecoverableError, Worker
-from chasqui_engine.config import DEFAULT_URL
-from tests.docs.blocks import blocks_of
-from tests.integration.helpers import until, working
+from chasqui_engine.values.config import DEFAULT_URL
 from tests.servers import ServerProcess
+from tests.support.page_blocks import blocks_of
+from tests.support.queues import working
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -1,4 +1,4 @@
-"""Hostile data by a seed, read by a real Spark; `tests/security/fuzz` is where it is made, and the other readers are.
+"""Hostile data by a seed, read by a real Spark; the other readers are in `tests/security/fuzz`.
 
 Here, because Spark takes seconds to start and is started once for this folder.
 """
@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.security.fuzz.filling import Filled, fill
-from tests.security.fuzz.seeds import COUNT, SEED
-from tests.spark.integration.test_streams import Sink
-from tests.spark.unit.test_hostile_entries import ENTITIES
+from tests.spark.integration.read.test_streams import Sink
+from tests.spark.unit.read.test_hostile_entries import ENTITIES
+from tests.support.hostile.filling import Filled, fill
+from tests.support.hostile.seeds import COUNT, SEED
 
 if TYPE_CHECKING:
     from pathlib import Path

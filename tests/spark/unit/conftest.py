@@ -4,4 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 
-collect_ignore_glob = [] if importlib.util.find_spec("pyarrow") and importlib.util.find_spec("numpy") else ["test_*.py"]
+collect_ignore_glob = (
+    [] if importlib.util.find_spec("pyarrow") and importlib.util.find_spec("numpy") else ["test_*.py", "*/test_*.py"]
+)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from chasqui_engine.errors import ConfigError
 from chasqui_engine.spark import java, session
+from chasqui_engine.values.errors import ConfigError
 
 CARRIED = Path(java.__file__).with_name("carried_java")
 
@@ -82,4 +82,4 @@ def test_the_way_stays_the_same_when_asked_again() -> None:
 def test_without_any_java_one_sentence_says_what_to_install() -> None:
     assert session.what_is_missing() == java.NO_JAVA
     with pytest.raises(ConfigError, match=r"Spark needs Java 17 or later: pip install 'chasqui\[jdk\]'"):
-        session.session()
+        session.start_session()

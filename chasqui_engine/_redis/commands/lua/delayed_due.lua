@@ -1,5 +1,5 @@
 -- includes: delayed_member
--- What is due in the delayed set by the server's clock, and how the set stands.
+-- What is due in the delayed set by the server's clock, and the set's size and first time.
 -- KEYS  1 delayed
 -- ARGV  1 how many at most; 2 how many bytes at most
 -- Reply { now in ms, members in all, score of the first (or ''), 1 if there may be more, then the id of each that is due

@@ -1,7 +1,7 @@
 -- Looks through one page of the events, the newest first, for those of a job.
 -- KEYS  1 events
 -- ARGV  1 where to begin; 2 page size; 3 the job's id
--- Reply { id of the last entry looked at ('' when there was none), then per event of the job: its fields }
+-- Reply { id of the last entry searched ('' when there was none), then per event of the job: its fields }
 local page = redis.call('XREVRANGE', KEYS[1], ARGV[1], '-', 'COUNT', ARGV[2])
 local reply = { #page > 0 and page[#page][1] or '' }
 for i = 1, #page do

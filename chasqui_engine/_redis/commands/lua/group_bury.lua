@@ -1,5 +1,5 @@
 -- includes: ownership emit
--- Moves dead jobs to the dead-letter stream and leaves word for those who wait; each only if still ours.
+-- Moves dead jobs to the dead-letter stream and writes the outcome for those who wait; each only if still ours.
 -- KEYS  1 stream; 2 dead letters; 3 events; 4… the failure key of each job that has an id
 -- ARGV  1 group; 2 consumer; 3 '1' if the server has XACKDEL; 4 events maximum; 5 most dead letters kept;
 --       6 failure seconds; then per job: entry id, envelope, name, reason, detail ('' for none), job id, attempt,
@@ -25,7 +25,7 @@ local function lay_down(entry_id, envelope, name, reason, detail)
   return string.find(laid.err, 'exhausted', 1, true) and -2 or -1
 end
 
-local function tell(job_id, name, reason, attempt, err, duration)
+local function emit_death(job_id, name, reason, attempt, err, duration)
   if duration ~= '' then
     emit(events, max, now, 'failed', job_id, name, 'attempt', attempt, 'reason', err, 'duration_us', duration)
   else
@@ -41,7 +41,7 @@ for n = 1, #ids do
   if reply[n] == 1 then
     buried[#buried + 1] = ids[n]
     if failure_key > 0 then redis.pcall('SET', KEYS[failure_key], ARGV[i + 9], 'EX', ttl) end
-    tell(ARGV[i + 5], name, reason, ARGV[i + 6], ARGV[i + 7], ARGV[i + 8])
+    emit_death(ARGV[i + 5], name, reason, ARGV[i + 6], ARGV[i + 7], ARGV[i + 8])
   end
 end
 take_off(stream, group, ackdel, buried)

@@ -1,6 +1,6 @@
 -- includes: ownership delivered
--- Says that the entries are still being worked on, so that nobody claims them. Never takes one back from another; one
--- that nobody has is made ours again, unless the group has yet to give it out.
+-- Says that the entries are still being worked on, so that no consumer claims them. Never takes one back from another; one
+-- that no consumer has is made ours again, unless the group has yet to give it out.
 -- KEYS  1 stream
 -- ARGV  1 group; 2 consumer; then entry ids
 -- Reply the entry ids that are not ours any more
@@ -11,7 +11,7 @@ local mine = still_mine(stream, group, consumer, ids)
 local ours, lost, last = {}, {}, nil
 for i = 1, #ids do
   local id = ids[i]
-  if mine[id] == 'nobody' then
+  if mine[id] == 'orphan' then
     last = last or last_delivered(stream, group) or '0-0'
     if not_after(id, last) then
       redis.call('XCLAIM', stream, group, consumer, 0, id, 'FORCE', 'JUSTID')

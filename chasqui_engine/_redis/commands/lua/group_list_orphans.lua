@@ -1,5 +1,5 @@
 -- includes: delivered
--- Finds entries that were given out and that nobody has: their consumer was deleted by hand. What is given out is at the
+-- Finds entries that were delivered and that no consumer has: theirs was deleted by hand. What is given out is at the
 -- head of the stream, so they are seen at the latest when all before them has ended.
 -- KEYS  1 stream
 -- ARGV  1 group; 2 how many to find at most

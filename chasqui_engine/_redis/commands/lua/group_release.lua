@@ -13,7 +13,7 @@ for i = 1, #ids do
   if mine[ids[i]] then
     local entry = redis.call('XRANGE', stream, ids[i], ids[i])[1]
     if entry then
-      -- A call takes no more than that. No job has so many fields; what has them is buried by whoever reads it.
+      -- A call takes no more than that. No job has so many fields; an entry that has them is buried by the worker that reads it.
       redis.call('XADD', stream, '*', unpack(entry[2], 1, math.min(#entry[2], 7000)))
       put_back = put_back + 1
     end

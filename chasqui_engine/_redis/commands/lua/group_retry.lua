@@ -1,19 +1,21 @@
 -- includes: ownership emit
--- Moves failed jobs to the delayed set, to run again; each only if still ours.
+-- Moves jobs that failed, or were postponed, to the delayed set, to run again; each only if still ours.
 -- KEYS  1 stream; 2 delayed; 3 events
 -- ARGV  1 group; 2 consumer; 3 '1' if the server has XACKDEL; 4 events maximum;
---       then per job: entry id, member, backoff in ms, job id, name, failed attempt, error, duration in us
+--       then per job: entry id, member, backoff in ms, job id, name, runs that count so far, error ('' if none failed),
+--       duration in us, time to run in ms in place of the backoff ('' for none)
 -- Reply per job: 1 moved; 0 not ours any more; -1 the server is full, it stays where it is
 local stream, delayed, events = KEYS[1], KEYS[2], KEYS[3]
 local group, consumer, ackdel, max = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local ids = {}
-for i = 5, #ARGV, 8 do ids[#ids + 1] = ARGV[i] end
+for i = 5, #ARGV, 9 do ids[#ids + 1] = ARGV[i] end
 local mine = still_mine(stream, group, consumer, ids)
 local now = server_now_ms()
 local moved, reply = {}, {}
 for n = 1, #ids do
-  local i = 5 + (n - 1) * 8
-  local backoff = ARGV[i + 2]
+  local i = 5 + (n - 1) * 9
+  local backoff, run_at = ARGV[i + 2], ARGV[i + 8]
+  if run_at ~= '' then backoff = string.format('%.0f', math.max(0, tonumber(run_at) - tonumber(now))) end
   if not mine[ids[n]] then
     reply[n] = 0
   elseif type(redis.pcall('ZADD', delayed, tonumber(now) + tonumber(backoff), ARGV[i + 1])) == 'table' then
@@ -22,7 +24,10 @@ for n = 1, #ids do
     reply[n] = 1
     moved[#moved + 1] = ids[n]
     local job_id, name, attempt = ARGV[i + 3], ARGV[i + 4], ARGV[i + 5]
-    emit(events, max, now, 'failed', job_id, name, 'attempt', attempt, 'reason', ARGV[i + 6], 'duration_us', ARGV[i + 7])
+    local reason, duration = ARGV[i + 6], ARGV[i + 7]
+    if reason ~= '' then
+      emit(events, max, now, 'failed', job_id, name, 'attempt', attempt, 'reason', reason, 'duration_us', duration)
+    end
     emit(events, max, now, 'retry-scheduled', job_id, name, 'attempt', tonumber(attempt) + 1, 'backoff_ms', backoff)
   end
 end

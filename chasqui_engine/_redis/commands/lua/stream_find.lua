@@ -1,7 +1,7 @@
 -- Looks through one page of a stream for the entry of a job.
 -- KEYS  1 stream, or dead letters
 -- ARGV  1 'XRANGE' or 'XREVRANGE'; 2 where to begin; 3 where to end; 4 page size; 5 the job's id as MessagePack writes it
--- Reply { id of the last entry looked at ('' when there was none) } or, found, { its id, its fields }
+-- Reply { id of the last entry searched ('' when there was none) } or, found, { its id, its fields }
 local page = redis.call(ARGV[1], KEYS[1], ARGV[2], ARGV[3], 'COUNT', ARGV[4])
 local wanted = ARGV[5]
 for i = 1, #page do

@@ -8,7 +8,8 @@ from chasqui_provider.operators.chasqui import ChasquiEnqueueOperator
 from chasqui_provider.sensors.chasqui import ChasquiJobResultSensor
 
 # Without retries: no wait may fail because it came back too early.
-WAITS = {"queue_name": "e2e-waits", "wait_for_result": True, "deferrable": True}
+# Deferred at once, so that quick jobs end before Airflow knows that their tasks have been deferred.
+WAITS = {"queue_name": "e2e-waits", "wait_for_result": True, "deferrable": True, "defer_after": 0}
 
 with DAG("waits", schedule=None):
     ChasquiEnqueueOperator.partial(task_id="wait", job_name="double", **WAITS).expand(

@@ -7,12 +7,10 @@ local function name_end(member)
   return at <= #member and at or nil
 end
 
--- The id in the envelope after the name: one byte of array header, and then a string of MessagePack.
+-- The id in the envelope that begins after `at`: one byte of array header, and then a string of MessagePack.
 -- '' where there is none, or none that anybody could have added a job with.
-local function id_of(member)
-  local at = name_end(member)
-  if not at then return '' end
-  local header, first, second, third = string.byte(member, at + 1, at + 4)
+local function id_after(bytes, at)
+  local header, first, second, third = string.byte(bytes, at + 1, at + 4)
   if not first or header < 0x91 or header > 0x9f then return '' end
   local start, size = at + 3, nil
   if first >= 0xa0 and first <= 0xbf then
@@ -22,8 +20,13 @@ local function id_of(member)
   elseif first == 0xda and third then
     start, size = at + 5, second * 256 + third
   end
-  if not size or size > 1024 or start + size - 1 > #member then return '' end
-  return string.sub(member, start, start + size - 1)
+  if not size or size > 1024 or start + size - 1 > #bytes then return '' end
+  return string.sub(bytes, start, start + size - 1)
+end
+
+local function id_of(member)
+  local at = name_end(member)
+  return at and id_after(member, at) or ''
 end
 
 -- Calls `visit` with what is due, the first due first, until it returns false; at most so many, and so many bytes (but
@@ -57,7 +60,7 @@ local function promote_member(delayed, stream, member)
   redis.call('ZREM', delayed, member)
 end
 
--- The name, for an event; one that is too long to be anybody's is not told.
+-- The name, for an event; one that is too long for any job is left out.
 local function told_name(member)
   local at = name_end(member)
   return at and at > 4 and at <= 4 + 256 and string.sub(member, 5, at) or ''

@@ -1,14 +1,22 @@
 -- Shared: how far a group has given the stream out.
 
--- The id of the last entry that was given out; nil without such a group.
-local function last_delivered(stream, group)
+-- Calls `visit` with the facts of each group, by their names.
+local function visit_groups(stream, visit)
   local groups = redis.pcall('XINFO', 'GROUPS', stream)
   for i = 1, #groups do
     local facts = {}
     for n = 1, #groups[i], 2 do facts[groups[i][n]] = groups[i][n + 1] end
-    if facts['name'] == group then return facts['last-delivered-id'] end
+    visit(facts)
   end
-  return nil
+end
+
+-- The id of the last entry that was given out; nil without such a group.
+local function last_delivered(stream, group)
+  local last = nil
+  visit_groups(stream, function(facts)
+    if facts['name'] == group then last = facts['last-delivered-id'] end
+  end)
+  return last
 end
 
 -- Whether an entry id comes before another or is the same; by their digits, which may be more than a number holds.

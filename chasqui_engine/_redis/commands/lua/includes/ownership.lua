@@ -1,7 +1,7 @@
 -- Shared: which entries are still this consumer's, and how they leave the stream.
 
--- Per entry id: true if it is this consumer's; 'nobody' if it is on the stream and nobody has it, because the consumer or
--- the group was deleted by hand: whoever holds it is still the one to end it; nil if it is another's, or gone.
+-- Per entry id: true if it is this consumer's; 'orphan' if it is on the stream and no consumer has it, because the consumer or
+-- the group was deleted by hand: the worker that runs it is still the one to end it; nil if it is another's, or gone.
 -- One range over the batch answers for most of it; what it did not cover is asked one by one.
 local function still_mine(stream, group, consumer, ids)
   local mine = {}
@@ -16,7 +16,7 @@ local function still_mine(stream, group, consumer, ids)
       if #holder == 1 then
         mine[id] = holder[1][2] == consumer or nil
       elseif #redis.pcall('XRANGE', stream, id, id) == 1 then
-        mine[id] = 'nobody'
+        mine[id] = 'orphan'
       end
     end
   end
@@ -28,7 +28,7 @@ local function take_off(stream, group, ackdel, ids)
   if ackdel == '1' then
     local ended = redis.call('XACKDEL', stream, group, 'IDS', #ids, unpack(ids))
     for i = 1, #ids do
-      -- It leaves alone what nobody has.
+      -- It leaves orphans alone.
       if ended[i] == -1 then redis.call('XDEL', stream, ids[i]) end
     end
   else

@@ -1,0 +1,331 @@
+"""What can be done with a queue but adding jobs and running them: reading it, and administering it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from chasqui_engine._redis.client.link import Link
+from chasqui_engine._redis.commands import dead_letters as dead_letters_commands
+from chasqui_engine._redis.commands import delayed as delayed_commands
+from chasqui_engine._redis.commands import results, stats
+from chasqui_engine._redis.commands.keys import QueueKeys
+from chasqui_engine.admin import (
+    dead_letters,
+    delayed,
+    health,
+    history,
+    job_logs,
+    job_lookup,
+    lists,
+    pages,
+    removal,
+    snapshot,
+)
+from chasqui_engine.admin.delayed import DelayedJob
+from chasqui_engine.admin.health import QueueHealth
+from chasqui_engine.admin.history import PastOutcome
+from chasqui_engine.admin.job_lookup import JobInfo
+from chasqui_engine.admin.lists import ListedJob
+from chasqui_engine.admin.pages import CountState, PageState
+from chasqui_engine.admin.removal import CleanState
+from chasqui_engine.admin.snapshot import EVENTS_FOR_RATE, QueueCounts, QueueSnapshot
+from chasqui_engine.events.event import QueueEvent
+from chasqui_engine.schedule import store
+from chasqui_engine.schedule.spec import RepeatableMeta, RepeatableSpec
+from chasqui_engine.values.config import ProducerConfig
+from chasqui_engine.values.durations import When, when_ms
+from chasqui_engine.values.job import DlqEntry, Job, JobId
+from chasqui_engine.values.validation import LARGEST, check_job_id, check_whole_number
+
+
+class QueueOperations(ABC):
+    """What `Queue`, `SyncQueue`, `Producer` and `QueueAdmin` share; each of them opens a link in its own way."""
+
+    _keys: QueueKeys
+    _config: ProducerConfig
+
+    @abstractmethod
+    async def _open_link(self) -> Link:
+        """The link to the server; raises `ShutdownError` after `close`."""
+
+    @property
+    def stream_key(self) -> str:
+        """Key of the stream of waiting jobs."""
+        return self._keys.stream
+
+    @property
+    def delayed_key(self) -> str:
+        """Key of the set of delayed jobs."""
+        return self._keys.delayed
+
+    @property
+    def dlq_key(self) -> str:
+        """Key of the stream of dead letters."""
+        return self._keys.dlq
+
+    # --- delayed jobs ---
+
+    async def cancel_delayed(self, job_id: JobId) -> bool:
+        """Cancels a delayed job; True if it was still delayed, and now never runs."""
+        return (await self.cancel_delayed_bulk([job_id]))[0]
+
+    async def cancel_delayed_bulk(self, job_ids: Sequence[JobId]) -> list[bool]:
+        """`cancel_delayed` for many, answers in order."""
+        for job_id in job_ids:
+            check_job_id(job_id)
+        return await delayed_commands.cancel(await self._open_link(), self._keys, job_ids)
+
+    async def list_delayed(
+        self, limit: int = 100, *, start: int = 0, payload_chars: int | None = None
+    ) -> list[DelayedJob]:
+        """Delayed jobs, the next to run first, with `payload_chars` of their payloads (all by default)."""
+        start, limit = check_whole_number(start, "start"), check_limit(limit)
+        link, keys = await self._open_link(), self._keys
+        return await delayed.list_next(link, keys, start=start, limit=limit, payload_chars=payload_chars)
+
+    async def run_delayed_now(self, job_id: JobId) -> bool:
+        """Runs a delayed job now; True if it was still delayed."""
+        return await delayed.run_now(await self._open_link(), self._keys, self._config, check_job_id(job_id))
+
+    async def reschedule_delayed(self, job_id: JobId, when: When) -> bool:
+        """Moves a delayed job to another time; True if it was still delayed."""
+        at_ms = when_ms(when)
+        return await delayed.reschedule(await self._open_link(), self._keys, self._config, check_job_id(job_id), at_ms)
+
+    # --- the queue ---
+
+    async def pause(self) -> bool:
+        """Stops workers from taking jobs until `resume`; running jobs continue. True if it was not paused before."""
+        return await stats.set_paused(await self._open_link(), self._keys, True)
+
+    async def resume(self) -> bool:
+        """Ends a pause; True if there was one."""
+        return await stats.set_paused(await self._open_link(), self._keys, False)
+
+    async def is_paused(self) -> bool:
+        """Whether the queue is paused."""
+        return await stats.is_paused(await self._open_link(), self._keys)
+
+    async def health(self, *, group: str = "default") -> QueueHealth:
+        """The server, and whether the group's workers are alive."""
+        return await health.read_health(await self._open_link(), self._keys, group)
+
+    async def counts(self, *, group: str = "default") -> QueueCounts:
+        """The number of jobs in each state, at one moment."""
+        return await snapshot.read_counts(await self._open_link(), self._keys, group)
+
+    async def snapshot(self, *, group: str = "default", events: int = EVENTS_FOR_RATE) -> QueueSnapshot:
+        """Counts, workers and throughput, which is computed from up to `events` events."""
+        return await snapshot.take_snapshot(await self._open_link(), self._keys, group, events=events)
+
+    async def exists(self) -> bool:
+        """Whether the server knows the queue: it has or had a job, an event, a repeatable or a pause."""
+        return await stats.exists(await self._open_link(), self._keys)
+
+    # --- jobs and events ---
+
+    async def get_job(
+        self, job_id: JobId, *, group: str = "default", whole: bool = False, payload_chars: int | None = None
+    ) -> JobInfo:
+        """The state and history of a job; see `JobInfo`. `whole` searches all waiting jobs."""
+        link, keys = await self._open_link(), self._keys
+        return await job_lookup.find_job(
+            link, keys, group, check_job_id(job_id), whole=whole, payload_chars=payload_chars
+        )
+
+    async def list_waiting(
+        self,
+        limit: int = 100,
+        *,
+        after: str | None = None,
+        group: str = "default",
+        payload_chars: int | None = None,
+    ) -> list[ListedJob]:
+        """Waiting jobs, the next to run first, with `payload_chars` of their payloads; `after` is a cursor."""
+        limit, link, keys = check_limit(limit), await self._open_link(), self._keys
+        return await lists.list_waiting(link, keys, group, after=after, limit=limit, payload_chars=payload_chars)
+
+    async def list_active(
+        self, limit: int = 100, *, group: str = "default", payload_chars: int | None = None
+    ) -> list[ListedJob]:
+        """Jobs in flight, the oldest first, with `payload_chars` of their payloads."""
+        limit, link, keys = check_limit(limit), await self._open_link(), self._keys
+        return await lists.list_active(link, keys, group, limit=limit, payload_chars=payload_chars)
+
+    async def newest_events(
+        self, limit: int = 1000, *, after: str = "0", before: str | None = None
+    ) -> list[QueueEvent]:
+        """Up to `limit` events after the one with the id `after`, newest first."""
+        limit = check_limit(limit)
+        return await lists.list_newest_events(
+            await self._open_link(), self._keys, after=after, before=before, limit=limit
+        )
+
+    async def page_events(self, after: str = "0", limit: int = 500) -> list[QueueEvent]:
+        """Up to `limit` events after the one with the id `after`, oldest first."""
+        return await lists.list_events(await self._open_link(), self._keys, after, limit=check_limit(limit))
+
+    async def events_of_job(self, job_id: JobId, limit: int = 1000) -> list[QueueEvent]:
+        """The events of a job, the oldest first, among the newest 10,000 that the queue keeps."""
+        limit = check_limit(limit)
+        return await lists.list_events_of_job(await self._open_link(), self._keys, check_job_id(job_id), limit=limit)
+
+    async def get_job_logs(
+        self, job_id: JobId, *, start: int = 0, end: int = -1, asc: bool = True
+    ) -> tuple[list[str], int]:
+        """What handlers wrote with `Job.log`: the lines from `start` to `end`, both included, and how many there are.
+
+        They are counted from the oldest line, with `asc=False` from the newest; negative ones from the other end.
+        """
+        for value, field in ((start, "start"), (end, "end")):
+            check_whole_number(value, field, least=-LARGEST)
+        link, keys = await self._open_link(), self._keys
+        return await job_logs.read_lines(link, keys, check_job_id(job_id), start=start, end=end, asc=asc)
+
+    async def find_outcomes(self, job_ids: Sequence[JobId], *, since_ms: int = 0) -> dict[JobId, PastOutcome]:
+        """What the events since a time say last of each job; a job that no event is about is left out."""
+        return await history.find_outcomes(await self._open_link(), self._keys, job_ids, since_ms=since_ms)
+
+    async def get_jobs(
+        self,
+        state: PageState = "waiting",
+        offset: int = 0,
+        limit: int = 100,
+        cursor: str | None = None,
+        *,
+        group: str = "default",
+    ) -> list[Job]:
+        """The first page of `get_jobs_page`, or the one after a cursor."""
+        return (await self.get_jobs_page(state, offset=offset, limit=limit, cursor=cursor, group=group))[0]
+
+    async def get_jobs_page(
+        self,
+        state: PageState = "waiting",
+        *,
+        offset: int = 0,
+        limit: int = 100,
+        cursor: str | None = None,
+        group: str = "default",
+    ) -> tuple[list[Job], str | None]:
+        """Jobs that are `waiting`, `active`, `delayed` or `failed` (dead letters), and the next page's cursor.
+
+        The cursor is None at the end. What cannot be read is left out, so a page may be shorter than `limit`.
+        `offset` skips jobs where there is no cursor.
+        """
+        offset, limit = check_whole_number(offset, "offset"), check_limit(limit)
+        link, keys = await self._open_link(), self._keys
+        return await pages.read_page(link, keys, group, state, offset=offset, limit=limit, cursor=cursor)
+
+    async def get_job_counts(self, *states: CountState, group: str = "default") -> dict[str, int]:
+        """The number of jobs by state: `waiting`, `active`, `delayed`, `completed`, `failed` (dead letters), `paused`.
+
+        `paused` is 1 or 0. `completed` counts results, and looks at every key of the server for it: name the states
+        that you need, or see `counts`.
+        """
+        return await pages.count_jobs(await self._open_link(), self._keys, group, states)
+
+    # --- removing ---
+
+    async def remove(self, job_id: JobId, *, group: str = "default") -> int:
+        """Deletes a job, unless it runs; returns in how many places it was: see `remove_report`."""
+        report = await self.remove_report(job_id, group=group)
+        return sum(report[place] for place in ("delayed", "stream", "dlq", "result"))
+
+    async def remove_report(self, job_id: JobId, *, group: str = "default") -> dict[str, bool]:
+        """Deletes a job from all places and frees its id; says where it was: `delayed`, `stream`, `dlq`, `result`.
+
+        `active` says that it runs; then it was left alone.
+        """
+        link, keys, events_max = await self._open_link(), self._keys, self._config.events_max
+        return await removal.remove(link, keys, group, check_job_id(job_id), events_max=events_max)
+
+    async def drain(self, delayed: bool = True, *, group: str = "default") -> int:
+        """Deletes all waiting jobs, and unless `delayed=False` all delayed ones; returns how many. Running jobs stay.
+
+        What is added during the call stays too.
+        """
+        link, keys, events_max = await self._open_link(), self._keys, self._config.events_max
+        return await removal.drain(link, keys, group, events_max=events_max, with_delayed=delayed)
+
+    async def clean(
+        self, grace_ms: int, limit: int, state: CleanState = "completed", *, group: str = "default"
+    ) -> list[JobId]:
+        """Deletes up to `limit` jobs of a state that are older than `grace_ms`; returns their ids.
+
+        The age of a `waiting` job is its time on the stream, of a `delayed` one that since it was created, of a
+        `failed` one that since it died. `completed` deletes results of any age, `active` nothing.
+        """
+        grace_ms, limit = check_whole_number(grace_ms, "grace_ms"), check_limit(limit)
+        link, keys, events_max = await self._open_link(), self._keys, self._config.events_max
+        return await removal.clean(
+            link, keys, group, grace_ms=grace_ms, limit=limit, state=state, events_max=events_max
+        )
+
+    async def obliterate(self, *, force: bool = False) -> int:
+        """Deletes the queue with all that it has: jobs, dead letters, results, events, repeatables; returns the keys.
+
+        Raises `QueueBusyError`, and deletes nothing, when jobs run; with `force` they end unrecorded. Jobs that are
+        added during the call may lose what keeps their ids unique.
+        """
+        return await removal.obliterate(await self._open_link(), self._keys, force=force)
+
+    # --- dead letters ---
+
+    async def replay_dlq(self, limit: int = 100) -> int:
+        """Replays up to `limit` dead letters with a fresh attempt count; returns how many."""
+        return (await dead_letters.replay(await self._open_link(), self._keys, check_limit(limit))).moved
+
+    async def replay_dead(self, entries: Sequence[DlqEntry]) -> int:
+        """Replays these dead letters with a fresh attempt count; returns how many still existed."""
+        return (await dead_letters.replay_these(await self._open_link(), self._keys, entries)).moved
+
+    async def delete_dead(self, dlq_ids: Sequence[str]) -> int:
+        """Deletes dead letters for good; returns how many still existed."""
+        return await dead_letters_commands.delete(await self._open_link(), self._keys, dlq_ids) if dlq_ids else 0
+
+    async def page_dlq(self, after: str | None, limit: int = 500) -> list[DlqEntry]:
+        """Up to `limit` dead letters after the one with that id, None for the first; oldest first."""
+        return await dead_letters_commands.list_oldest(
+            await self._open_link(), self._keys, count=check_limit(limit), after=after
+        )
+
+    async def page_newest_dlq(self, before: str | None, limit: int = 500) -> list[DlqEntry]:
+        """Up to `limit` dead letters before the one with that id, None for the last; newest first."""
+        link = await self._open_link()
+        return await dead_letters_commands.list_newest(link, self._keys, count=check_limit(limit), before=before)
+
+    async def get_dead(self, dlq_ids: Sequence[str]) -> list[DlqEntry]:
+        """Those of these dead letters that still exist."""
+        return (
+            await dead_letters_commands.get_dead_letters(await self._open_link(), self._keys, dlq_ids)
+            if dlq_ids
+            else []
+        )
+
+    # --- repeatables and results ---
+
+    async def upsert_repeatable(self, spec: RepeatableSpec) -> str:
+        """Stores a repeatable spec; returns its key."""
+        return await store.upsert(await self._open_link(), self._keys, spec)
+
+    async def list_repeatable(self, limit: int = 100) -> list[RepeatableMeta]:
+        """Up to `limit` specs, the next to fire first."""
+        return await store.list_all(await self._open_link(), self._keys, check_limit(limit))
+
+    async def remove_repeatable(self, key: str) -> bool:
+        """Removes a spec by its key; True if there was one."""
+        return await store.remove(await self._open_link(), self._keys, key)
+
+    async def get_result(self, job_id: JobId) -> bytes | None:
+        """A stored result as MessagePack; None before it is stored, and after it expired."""
+        return (await self.get_result_bulk([job_id]))[0]
+
+    async def get_result_bulk(self, job_ids: Sequence[JobId]) -> list[bytes | None]:
+        """`get_result` for many, answers in order."""
+        return await results.get_results(await self._open_link(), self._keys, job_ids)
+
+
+def check_limit(limit: int) -> int:
+    """How many are wanted at most."""
+    return check_whole_number(limit, "limit")

@@ -1,0 +1,137 @@
+"""`chasqui job`: the state and history of one job, and removing jobs."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from chasqui_engine import JobInfo, JobState
+from chasqui_engine.cli.input.params import GroupOption, IdArguments, QueueOption, queue_and_one, queue_and_rest
+from chasqui_engine.cli.output.formatting import ago, brief
+from chasqui_engine.cli.output.terminal import one_line
+from chasqui_engine.cli.session import FAILED, NOT_THERE, Session, command
+from chasqui_engine.codec import decode_payload
+from chasqui_engine.runtime.clock import now_ms
+from chasqui_engine.values.durations import iso
+
+
+class _ShowByDefault(TyperGroup):
+    """`chasqui job ID` is `chasqui job show ID`."""
+
+    default_command = "show"
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """The words, with the command that is meant."""
+        if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
+            args = [self.default_command, *args]
+        return super().parse_args(ctx, args)
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands."""
+    group = typer.Typer(
+        no_args_is_help=True,
+        cls=_ShowByDefault,
+        help="One job: show (chasqui job ID does the same), logs, remove.",
+    )
+    command(group, "show")(show)
+    command(group, "logs")(logs)
+    command(group, "remove")(remove)
+    app.add_typer(group, name="job", rich_help_panel="Inspect")
+
+
+async def show(session: Session, words: IdArguments, queue: QueueOption = None, group: GroupOption = "default") -> int:
+    """Show a job: its state, runs, times, last error and result.
+
+    Exit code 3: the job is unknown.
+    """
+    name, job_id = queue_and_one(words, queue, "ID")
+    async with session.producer(name) as producer:
+        info = await producer.get_job(job_id, group=group, whole=True)
+        stored = await producer.get_result(job_id) if info.state is JobState.COMPLETED else None
+    # Field by field: a payload may be nested deeper than a copy of it can be made.
+    facts: dict[str, Any] = {one.name: getattr(info, one.name) for one in fields(info)}
+    if stored is not None:
+        facts["result"] = decode_payload(stored)
+    session.answer(facts, lambda: _describe(info, facts))
+    return NOT_THERE if info.state is JobState.UNKNOWN else 0
+
+
+async def logs(
+    session: Session,
+    words: IdArguments,
+    queue: QueueOption = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="The newest lines, at most this many.")] = 1000,
+) -> int:
+    """Show what handlers wrote to a job's log, the oldest line first.
+
+    Exit code 3: there is no log.
+    """
+    name, job_id = queue_and_one(words, queue, "ID")
+    async with session.producer(name) as producer:
+        lines, count = await producer.get_job_logs(job_id, end=limit - 1, asc=False)
+    lines.reverse()
+    session.answer({"job": job_id, "lines": lines, "count": count}, lambda: "\n".join(map(one_line, lines)))
+    return 0 if count else NOT_THERE
+
+
+async def remove(
+    session: Session, words: IdArguments, queue: QueueOption = None, group: GroupOption = "default"
+) -> int:
+    """Delete jobs wherever they are: waiting, delayed, dead, or as a result. A running job is left alone.
+
+    Exit code 1: a job runs; 3: a job is unknown.
+    """
+    name, job_ids = queue_and_rest(words, queue, "ID")
+    async with session.producer(name) as producer:
+        reports = {job_id: await producer.remove_report(job_id, group=group) for job_id in job_ids}
+    lines = [f"{brief(job_id, 1024)}: {_describe_removal(report)}" for job_id, report in reports.items()]
+    session.answer([{"id": job_id, **report} for job_id, report in reports.items()], lambda: "\n".join(lines))
+    if any(report["active"] for report in reports.values()):
+        return FAILED
+    return 0 if all(any(report.values()) for report in reports.values()) else NOT_THERE
+
+
+def _describe_removal(report: dict[str, bool]) -> str:
+    if report["active"]:
+        return "running, left alone"
+    places = {"delayed": "delayed jobs", "stream": "waiting jobs", "dlq": "dead letters", "result": "results"}
+    found = [place for key, place in places.items() if report[key]]
+    return f"removed from the {' and the '.join(found)}" if found else "not found"
+
+
+def _describe(info: JobInfo, known: dict[str, Any]) -> str:
+    facts = {
+        "job": brief(info.id, 1024),
+        "state": str(info.state),
+        "name": brief(info.name) or None,
+        "runs": _describe_runs(info),
+        "worker": None if info.consumer is None else brief(info.consumer, 200),
+        "progress": None if info.progress is None else brief(info.progress),
+        "reason": None if info.reason is None else brief(info.reason, 200),
+        "last error": None if info.last_error is None else brief(info.last_error, 2000),
+        "next run" if info.attempt else "runs at": _describe_time(info.run_at_ms),
+        "created": _describe_time(info.created_at_ms),
+        "started": _describe_time(info.started_at_ms),
+        "ended": _describe_time(info.ended_at_ms),
+        "duration": None if info.duration_ms is None else ago(info.duration_ms),
+        "result": brief(known["result"], 2000) if "result" in known else None,
+        "payload": None if info.payload is None else brief(info.payload, 500),
+    }
+    return "\n".join(f"{label:<11}{value}" for label, value in facts.items() if value is not None)
+
+
+def _describe_runs(info: JobInfo) -> str | None:
+    if info.attempt is None:
+        return None
+    return f"{info.attempt}" if info.max_attempts is None else f"{info.attempt} of {info.max_attempts}"
+
+
+def _describe_time(at_ms: int | None) -> str | None:
+    if at_ms is None:
+        return None
+    from_now_ms = at_ms - now_ms()
+    return f"{iso(at_ms)} ({f'in {ago(from_now_ms)}' if from_now_ms > 0 else f'{ago(-from_now_ms)} ago'})"

@@ -1,0 +1,1 @@
+"""What people read: text, times and tables, safe for a terminal."""

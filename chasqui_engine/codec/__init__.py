@@ -1,0 +1,8 @@
+"""What a job is in bytes, and back."""
+
+from __future__ import annotations
+
+from chasqui_engine.codec.envelope import decode_payload, encode_payload
+from chasqui_engine.codec.preview import glimpse_payload
+
+__all__ = ["decode_payload", "encode_payload", "glimpse_payload"]

@@ -1,0 +1,348 @@
+"""Values ↔ bytes: the only module that knows MessagePack.
+
+The layouts are those of `docs/wire.md`; ChasquiMQ reads and writes the same bytes.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+import msgpack
+
+from chasqui_engine.schedule.spec import MissedFiresPolicy, RepeatableSpec, RepeatPattern
+from chasqui_engine.values.backoff import BackoffSpec
+from chasqui_engine.values.errors import DecodeError, EncodeError, error_text
+from chasqui_engine.values.job import MOST_ATTEMPTS, Job, JobRetryOverride
+from chasqui_engine.values.validation import MAX_JOB_ID_BYTES, MAX_JOB_NAME_BYTES, check_job_name
+
+Extension = msgpack.ExtType
+Timestamp = msgpack.Timestamp
+
+_pack = msgpack.packb
+_U32 = struct.Struct("<I")
+_ENVELOPE_FIELDS = 4
+_BACKOFF_FIELDS = 5
+_SPEC_FIELDS = 8
+_MOST_MS = 2**64 - 1
+_ID_BYTES = 4 * MAX_JOB_ID_BYTES + 16
+"""Where an id is searched: a character takes up to four bytes, and there are headers before it."""
+_LARGE_BYTES = 4096
+"""From here on it pays to check whether an array is as long as it says, before room for it is made."""
+
+
+def plain_value(value: Any) -> Any:
+    """The form in a job of values for which MessagePack has no type that every engine reads."""
+    if isinstance(value, datetime | date | time):
+        return value.isoformat()
+    if isinstance(value, UUID | Decimal):
+        return str(value)
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, int):
+        raise OverflowError("an integer of more than 64 bits")
+    raise TypeError(f"MessagePack has no type for {type(value).__name__}")
+
+
+def encode_payload(value: Any) -> bytes:
+    """A user's value as MessagePack."""
+    try:
+        try:
+            packed: bytes = _pack(value)
+        except TypeError:  # passing `default` at once would make every other value a third slower
+            packed = _pack(value, default=plain_value)
+    except Exception as err:
+        raise _encode_error(err) from err
+    return packed
+
+
+def decode_payload(data: bytes) -> Any:
+    """The value that `encode_payload` wrote."""
+    try:
+        if len(data) > _LARGE_BYTES:
+            _check_complete(data)
+        return msgpack.unpackb(data, strict_map_key=False)
+    except Exception as err:
+        raise _decode_error("not valid MessagePack", err) from err
+
+
+def _decode_error(what: str, err: Exception) -> DecodeError:
+    """What is wrong with bytes. A lack of memory is not: it stays what it is, and no job is buried for it."""
+    if isinstance(err, MemoryError):
+        raise err
+    return DecodeError(f"{what}: {error_text(err)}")
+
+
+def _encode_error(err: Exception) -> EncodeError:
+    if str(err).startswith("recursion limit exceeded"):  # as msgpack has it, in some versions with a full stop
+        return EncodeError("cannot be written as MessagePack: nested too deeply")
+    return EncodeError(_decode_error("cannot be written as MessagePack", err).args[0])
+
+
+def _check_complete(data: bytes) -> None:
+    """Arrays are made as long as they announce to be: hundreds of nested lies would cost gigabytes."""
+    unpacker = msgpack.Unpacker(max_buffer_size=0)
+    unpacker.feed(data)
+    unpacker.skip()
+
+
+def first_malformed(values: Sequence[bytes]) -> int | None:
+    """Which of many is the first that is not exactly one MessagePack value; None if all are."""
+    unpacker = msgpack.Unpacker(max_buffer_size=0)
+    unpacker.feed(b"".join(values))
+    skip, tell = unpacker.skip, unpacker.tell
+    end = 0
+    for number, value in enumerate(values):
+        end += len(value)
+        try:
+            skip()
+        except (msgpack.OutOfData, ValueError):
+            return number
+        if tell() != end:
+            return number
+    return None
+
+
+def encode_envelope(
+    job_id: str, payload: bytes, created_at_ms: int, attempt: int = 0, retry: JobRetryOverride | None = None
+) -> bytes:
+    """A job's envelope around a payload that is MessagePack already."""
+    fields = [job_id, payload, created_at_ms, attempt]
+    if retry is not None:
+        fields.append(_retry_fields(retry))
+    packed: bytes = _pack(fields)
+    return packed
+
+
+def encode_payloads(values: Iterable[Any]) -> list[bytes]:
+    """As `encode_payload` for each, with one packer, which is twice as fast as a packer each."""
+    pack = msgpack.Packer(default=plain_value).pack
+    try:
+        return [pack(value) for value in values]
+    except Exception as err:
+        raise _encode_error(err) from err
+
+
+def encode_envelopes(job_ids: Iterable[str], payloads: Iterable[bytes], created_at_ms: int) -> list[bytes]:
+    """As `encode_envelope` for each new job without retries of its own, with one packer."""
+    pack = msgpack.Packer().pack
+    return [pack([job_id, payload, created_at_ms, 0]) for job_id, payload in zip(job_ids, payloads, strict=True)]
+
+
+class JobEncoder:
+    """Encodes many jobs, one by one, with one packer. For one thread at a time."""
+
+    def __init__(self) -> None:
+        self._pack = msgpack.Packer(default=plain_value).pack
+
+    def encode(self, job_id: str, value: Any, created_at_ms: int, retry: JobRetryOverride | None) -> bytes:
+        """The envelope of a new job around a user's value."""
+        pack = self._pack
+        try:
+            payload = pack(value)
+        except Exception as err:
+            raise _encode_error(err) from err
+        envelope: bytes
+        if retry is None:
+            envelope = pack([job_id, payload, created_at_ms, 0])
+        else:
+            envelope = pack([job_id, payload, created_at_ms, 0, _retry_fields(retry)])
+        return envelope
+
+
+def encode_job(job: Job) -> bytes:
+    """A job's envelope; its name is not part of it."""
+    return encode_envelope(job.id, encode_payload(job.payload), job.created_at_ms, job.attempt, job.retry)
+
+
+def decode_job(envelope: bytes, name: str = "") -> Job:
+    """The job in an envelope. A payload that a typed Rust producer wrote inline is accepted as well."""
+    fields = decode_payload(envelope)
+    if type(fields) is not list or len(fields) < _ENVELOPE_FIELDS:
+        raise DecodeError(f"an envelope is an array of {_ENVELOPE_FIELDS} or more, got {_shape(fields)}")
+    job_id, payload, created_at_ms, attempt, *rest = fields
+    if type(job_id) is not str:
+        raise DecodeError(f"an envelope's id is text, got {_shape(job_id)}")
+    # Both are written several times over, in keys and events. Measured in characters, because that costs nothing.
+    if len(job_id) > MAX_JOB_ID_BYTES or len(name) > MAX_JOB_NAME_BYTES:
+        raise DecodeError(
+            f"a job's id takes up to {MAX_JOB_ID_BYTES} and its name up to {MAX_JOB_NAME_BYTES}, "
+            f"got {len(job_id)} and {len(name)}"
+        )
+    if type(created_at_ms) is not int or not 0 <= created_at_ms <= _MOST_MS:
+        raise DecodeError("an envelope's created_at_ms is a whole number of up to 64 bits")
+    if type(attempt) is not int or not 0 <= attempt <= MOST_ATTEMPTS:
+        raise DecodeError("an envelope's attempt is a whole number of up to 32 bits")
+    return Job(
+        id=job_id,
+        payload=decode_payload(payload) if type(payload) is bytes else payload,
+        created_at_ms=created_at_ms,
+        attempt=attempt,
+        retry=_decode_retry(rest[0]) if rest else None,
+        name=name,
+    )
+
+
+def decode_id(envelope: bytes) -> str | None:
+    """Only the id; None when there is none to be read."""
+    unpacker = msgpack.Unpacker(max_buffer_size=_ID_BYTES, max_array_len=0, max_map_len=0, max_ext_len=0)
+    unpacker.feed(envelope[:_ID_BYTES])
+    try:
+        unpacker.read_array_header()
+        job_id = unpacker.unpack()
+    except Exception:  # noqa: BLE001 - whatever is wrong with it, there is no id
+        return None
+    return job_id if isinstance(job_id, str) else None
+
+
+def with_attempt(envelope: bytes, attempt: int) -> bytes:
+    """The same envelope with another attempt count; every other byte stays as its producer wrote it."""
+    unpacker = msgpack.Unpacker(max_buffer_size=0)
+    unpacker.feed(envelope)
+    try:
+        length = unpacker.read_array_header()
+        for _ in range(_ENVELOPE_FIELDS - 1):
+            unpacker.skip()
+        start = unpacker.tell()
+        unpacker.skip()
+        end = unpacker.tell()
+    except Exception as err:
+        raise _decode_error("not an envelope", err) from err
+    if length < _ENVELOPE_FIELDS:
+        raise DecodeError(f"an envelope is an array of {_ENVELOPE_FIELDS} or more, got one of {length}")
+    return envelope[:start] + bytes(_pack(attempt)) + envelope[end:]
+
+
+def _retry_fields(retry: JobRetryOverride) -> list[Any]:
+    backoff = retry.backoff
+    if backoff is None:
+        return [retry.max_attempts, None]
+    multiplier = None if backoff.multiplier is None else float(backoff.multiplier)
+    fields = [str(backoff.kind), backoff.delay_ms, backoff.max_delay_ms, multiplier, backoff.jitter_ms]
+    return [retry.max_attempts, fields]
+
+
+def _decode_retry(fields: Any) -> JobRetryOverride | None:
+    """What comes after the fields that are known is a newer producer's, and passed over."""
+    if fields is None:
+        return None
+    if not isinstance(fields, list) or len(fields) < 2:
+        raise DecodeError(f"an envelope's retry is [max_attempts, backoff], got {_shape(fields)}")
+    max_attempts, backoff = fields[:2]
+    if backoff is not None and (not isinstance(backoff, list) or len(backoff) < 2):
+        raise DecodeError(f"a retry's backoff is [kind, delay_ms, …], got {_shape(backoff)}")
+    try:
+        spec = None if backoff is None else BackoffSpec(str(backoff[0]), *backoff[1:_BACKOFF_FIELDS])
+        return JobRetryOverride(max_attempts, spec)
+    except Exception as err:  # anything may stand where a number should, nested too deep even to be shown
+        raise _decode_error("an envelope's retry is out of range", err) from err
+
+
+def _shape(value: Any) -> str:
+    return f"{type(value).__name__} of {len(value)}" if isinstance(value, list) else type(value).__name__
+
+
+def encode_delayed(name: str, envelope: bytes) -> bytes:
+    """A member of the delayed set: the name's length, the name, the envelope."""
+    text = name.encode()
+    return _U32.pack(len(text)) + text + envelope
+
+
+def decode_delayed(member: bytes) -> tuple[str, bytes]:
+    """Name and envelope of a delayed member."""
+    if len(member) < _U32.size:
+        raise DecodeError("a delayed member begins with the length of its name")
+    end = _U32.size + _U32.unpack_from(member)[0]
+    if end > len(member):
+        raise DecodeError("a delayed member is shorter than the name it announces")
+    return member[_U32.size : end].decode(errors="replace"), member[end:]
+
+
+def encode_spec(spec: RepeatableSpec, fired: int = 0) -> bytes:
+    """A repeatable spec as it is stored."""
+    fields = [
+        spec.resolved_key(),
+        spec.job_name,
+        _pattern_fields(spec.pattern),
+        _pack(encode_payload(spec.payload)),
+        spec.limit,
+        spec.start_after_ms,
+        spec.end_before_ms,
+        fired,
+    ]
+    if spec.missed_fires.kind == "fire-once":
+        fields.append("FireOnce")
+    elif spec.missed_fires.kind == "fire-all":
+        fields.append({"FireAll": [spec.missed_fires.max_catchup]})
+    packed: bytes = _pack(fields)
+    return packed
+
+
+def decode_spec(data: bytes) -> RepeatableSpec:
+    """The spec that `encode_spec`, or ChasquiMQ, stored."""
+    fields = decode_payload(data)
+    if not isinstance(fields, list) or len(fields) < _SPEC_FIELDS:
+        raise DecodeError(f"a spec is an array of {_SPEC_FIELDS} or more, got {_shape(fields)}")
+    key, job_name, pattern, payload, limit, start_after_ms, end_before_ms, _fired = fields[:_SPEC_FIELDS]
+    try:
+        inner = decode_payload(payload)
+        return RepeatableSpec(
+            key=key,
+            job_name=check_job_name(job_name),
+            pattern=_decode_pattern(pattern),
+            payload=decode_payload(inner) if isinstance(inner, bytes) else inner,
+            limit=limit or None,  # ChasquiMQ takes 0 for no limit
+            start_after_ms=start_after_ms,
+            end_before_ms=end_before_ms,
+            missed_fires=_decode_missed_fires(fields[_SPEC_FIELDS] if len(fields) > _SPEC_FIELDS else None),
+        )
+    except DecodeError:
+        raise
+    except Exception as err:  # anything may stand where a pattern should
+        raise _decode_error("not a repeatable spec", err) from err
+
+
+def encode_fire(spec_data: bytes, job_id: str, created_at_ms: int) -> bytes:
+    """The envelope of one fire of a stored spec; its payload is the spec's, byte for byte."""
+    element = decode_payload(spec_data)[3]
+    return b"\x94" + bytes(_pack(job_id)) + bytes(element) + bytes(_pack(created_at_ms)) + b"\x00"
+
+
+def _pattern_fields(pattern: RepeatPattern) -> dict[str, list[Any]]:
+    if pattern.kind == "every":
+        return {"Every": [pattern.interval_ms]}
+    return {"Cron": [pattern.expression, pattern.tz]}
+
+
+def _decode_pattern(fields: dict[str, list[Any]]) -> RepeatPattern:
+    if "Every" in fields:
+        return RepeatPattern.every(fields["Every"][0])
+    expression, tz = fields["Cron"]
+    return RepeatPattern.cron(expression, tz=tz)
+
+
+def _decode_missed_fires(fields: Any) -> MissedFiresPolicy:
+    if fields is None or fields == "Skip":
+        return MissedFiresPolicy.skip()
+    if fields == "FireOnce":
+        return MissedFiresPolicy.fire_once()
+    return MissedFiresPolicy.fire_all(fields["FireAll"][0])
+
+
+def encode_failure(reason: str, detail: str | None, attempt: int) -> bytes:
+    """What a dead job leaves for those who wait for its result."""
+    packed: bytes = _pack([reason, detail, attempt])
+    return packed
+
+
+def decode_failure(data: bytes) -> tuple[str, str | None, int]:
+    """Reason, detail and runs made of a dead job."""
+    fields = decode_payload(data)
+    match fields:
+        case [str(reason), str() | None as detail, int(attempt), *_] if not isinstance(attempt, bool):
+            return reason, detail, attempt
+    raise DecodeError(f"a failure record is [reason, detail, attempt], got {_shape(fields)}")

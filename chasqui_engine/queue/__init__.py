@@ -1,0 +1,1 @@
+"""Putting jobs on a queue."""

@@ -1,0 +1,172 @@
+"""The two paths of a job into Redis: onto the stream now, or into the delayed set for later."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Iterator, Sequence
+from typing import Any, TypeVar
+
+from chasqui_engine._redis.client.link import Link
+from chasqui_engine._redis.commands import delayed, locks, stream
+from chasqui_engine._redis.commands.keys import QueueKeys
+from chasqui_engine.codec.envelope import JobEncoder, encode_delayed
+from chasqui_engine.runtime.clock import monotonic, now_ms
+from chasqui_engine.values.config import ProducerConfig
+from chasqui_engine.values.errors import ConfigError, EncodeError
+from chasqui_engine.values.ids import mint_id, mint_ids
+from chasqui_engine.values.job import Addition, AddOptions, JobId, Moment
+
+# What one script call carries at most, so that the server is never busy with one caller for long.
+_CHUNK_JOBS = 1000
+_CHUNK_BYTES = 1024 * 1024
+_NO_CAP = 2**53
+
+# More than all producers together can add to a server within the second for which it is taken to be still there.
+_AMPLE_ROOM = 500_000
+_AMPLE_FOR_S = 1.0
+
+_Encoded = tuple[JobId, bytes, AddOptions]
+_Row = TypeVar("_Row", bound=tuple[Any, ...])
+
+
+class Enqueuer:
+    """Encodes jobs and writes them."""
+
+    def __init__(self, link: Link, keys: QueueKeys, config: ProducerConfig) -> None:
+        self._link = link
+        self._keys = keys
+        self._config = config
+        self._encoder = JobEncoder()
+        self._roomy_until = 0.0
+        self.added = 0
+        """Jobs written so far; those whose id was taken are not among them."""
+
+    async def now(self, additions: Sequence[Addition], created_at_ms: int | None = None) -> list[JobId]:
+        """Adds jobs to the stream. What cannot be encoded is found before anything is written."""
+        ids, writing = self.begin_now(additions, created_at_ms)
+        await writing
+        return ids
+
+    def begin_now(
+        self, additions: Sequence[Addition], created_at_ms: int | None = None
+    ) -> tuple[list[JobId], Coroutine[Any, Any, None]]:
+        """`now` in two steps: the ids of what is encoded, and what writes it."""
+        jobs = self._encode(additions, created_at_ms)
+        return [job[0] for job in jobs], self._write_now(jobs)
+
+    async def one_now(self, payload: Any, options: AddOptions, created_at_ms: int | None = None) -> JobId:
+        """Adds one job to the stream.
+
+        Without an id of its own it goes as a bare XADD while the stream is far from full: asking for room with
+        every job, in a script, costs the server four times as much.
+        """
+        created_at_ms = now_ms() if created_at_ms is None else created_at_ms
+        if options.id is not None or monotonic() >= self._roomy_until:
+            return (await self.now([(payload, options)], created_at_ms))[0]
+        job_id = mint_id(created_at_ms)
+        try:
+            envelope = self._encoder.encode(job_id, payload, created_at_ms, options.retry)
+        except EncodeError as err:
+            raise _unencodable(err, 1, 1) from err
+        await stream.add_unasked(self._link, self._keys, options.name, envelope)
+        self.added += 1
+        return job_id
+
+    async def later(
+        self, additions: Sequence[Addition], moments: Sequence[Moment | None], created_at_ms: int | None = None
+    ) -> list[JobId]:
+        """Adds jobs each for its own moment; what has none, or is due already, goes to the stream."""
+        jobs = self._encode(additions, created_at_ms)
+        # Whether a time has passed is for the server's clock to say: this machine's may be wrong.
+        timed = any(moment is not None and not moment.relative for moment in moments)
+        now = await locks.server_now_ms(self._link) if timed else 0
+        self._check_furthest(moments, now)
+        due: list[_Encoded] = []
+        delays: list[tuple[int, _Encoded]] = []
+        times: list[tuple[int, _Encoded]] = []
+        for moment, job in zip(moments, jobs, strict=True):
+            if moment is None or moment.ms <= (0 if moment.relative else now):
+                due.append(job)
+            else:
+                (delays if moment.relative else times).append((moment.ms, job))
+        await self._write_now(due)
+        await self._write_later(delays, relative=True)
+        await self._write_later(times, relative=False)
+        return [job[0] for job in jobs]
+
+    def _encode(self, additions: Sequence[Addition], created_at_ms: int | None) -> list[_Encoded]:
+        created_at_ms = now_ms() if created_at_ms is None else created_at_ms
+        encode = self._encoder.encode
+        jobs: list[_Encoded] = []
+        for (payload, options), fresh_id in zip(additions, mint_ids(len(additions), created_at_ms), strict=True):
+            job_id = fresh_id if options.id is None else options.id
+            try:
+                jobs.append((job_id, encode(job_id, payload, created_at_ms, options.retry), options))
+            except EncodeError as err:
+                raise _unencodable(err, len(jobs) + 1, len(additions)) from err
+        return jobs
+
+    def _check_furthest(self, moments: Sequence[Moment | None], now: int) -> None:
+        cap_s = self._config.max_delay_secs
+        delays = [moment.ms - (0 if moment.relative else now) for moment in moments if moment is not None]
+        if cap_s and delays and max(delays) > cap_s * 1000:
+            raise ConfigError(f"a delay of {max(delays) / 1000:.0f} s is over max_delay_secs={cap_s} (0 means no cap)")
+
+    async def _write_now(self, jobs: Sequence[_Encoded]) -> None:
+        config = self._config
+        trim = config.when_full == "trim"
+        rows = [(options.name, envelope, options.id) for _job_id, envelope, options in jobs]
+        to_come = len(rows)
+        begun = False
+        for chunk in _chunks(rows):
+            to_come -= len(chunk)
+            # The first chunk asks for room for all. Once it is in, the others follow what came between, so that
+            # a refusal always means that nothing was written.
+            max_len = _NO_CAP if begun and not trim else config.max_stream_len
+            added = await stream.add(
+                self._link,
+                self._keys,
+                chunk,
+                max_len=max_len,
+                trim=trim,
+                taken_ttl_s=config.dedup_ttl_secs,
+                to_come=to_come,
+            )
+            self.added += added.new
+            begun = begun or added.new > 0
+            ample = added.room > _AMPLE_ROOM and max_len != _NO_CAP
+            self._roomy_until = monotonic() + _AMPLE_FOR_S if ample else 0.0
+
+    async def _write_later(self, jobs: Sequence[tuple[int, _Encoded]], *, relative: bool) -> None:
+        config = self._config
+        events_max = config.events_max
+        rows = [
+            (moment, encode_delayed(options.name, envelope), job_id, options.name, options.id is not None)
+            for moment, (job_id, envelope, options) in jobs
+        ]
+        for chunk in _chunks(rows):
+            self.added += await delayed.schedule(
+                self._link,
+                self._keys,
+                chunk,
+                relative=relative,
+                taken_ttl_s=config.dedup_ttl_secs,
+                events_max=events_max,
+            )
+
+
+def _unencodable(err: EncodeError, number: int, of: int) -> EncodeError:
+    return EncodeError(f"the payload of job {number} of {of} {err.args[0]}")
+
+
+def _chunks(rows: Sequence[_Row]) -> Iterator[Sequence[_Row]]:
+    """Slices that one script call can carry; the second field of a row is its bytes."""
+    sizes = [len(row[1]) for row in rows]
+    start = size = 0
+    if len(rows) > _CHUNK_JOBS or sum(sizes) > _CHUNK_BYTES:
+        for end, row_size in enumerate(sizes):
+            size += row_size
+            if end > start and (end - start >= _CHUNK_JOBS or size > _CHUNK_BYTES):
+                yield rows[start:end]
+                start, size = end, row_size
+    if start < len(rows):
+        yield rows[start:]

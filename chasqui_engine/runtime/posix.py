@@ -1,0 +1,21 @@
+"""What only POSIX has. Elsewhere, as on Windows, queues and producers do without; whatever cannot says so."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from chasqui_engine.values.errors import NotSupportedError
+
+
+def at_fork(after_in_child: Callable[[], Any]) -> None:
+    """`os.register_at_fork`, where processes fork at all."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=after_in_child)
+
+
+def need_posix(what: str) -> None:
+    """Refuses what has never been run elsewhere."""
+    if not hasattr(os, "register_at_fork"):
+        raise NotSupportedError(f"{what} needs POSIX (Linux, macOS); queues and producers run on any system")

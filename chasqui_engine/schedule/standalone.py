@@ -1,0 +1,52 @@
+"""A duty alone in a process: what promoter and scheduler share, each with its own connection."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import ClassVar, Generic, Protocol, TypeVar
+
+from chasqui_engine._redis.client.connector import FOR_EVER, Connector
+from chasqui_engine._redis.client.endpoints import FetchCredentials
+from chasqui_engine._redis.client.link import Link
+from chasqui_engine._redis.commands.keys import QueueKeys
+
+
+class Duty(Protocol):
+    """What is done over and over for a queue, on a link that its owner closes."""
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Runs until `stop`."""
+
+
+Config = TypeVar("Config")
+
+
+class Standalone(Generic[Config]):
+    """Connects, runs the duty of one queue until it is stopped, and closes the connection."""
+
+    _ROLE: ClassVar[str]
+    _CONFIG: Callable[[], Config]
+    _DUTY: Callable[[Link, QueueKeys, Config], Duty]
+
+    def __init__(
+        self,
+        redis_url: str | None = None,
+        queue_name: str = "default",
+        config: Config | None = None,
+        *,
+        credential_provider: FetchCredentials | None = None,
+    ) -> None:
+        self._url = redis_url
+        self._queue = queue_name
+        self._config = config or type(self)._CONFIG()
+        self._fetch = credential_provider
+
+    async def run(self, shutdown: asyncio.Event) -> None:
+        """Runs until `shutdown` is set."""
+        connector = Connector(self._url, self._queue, self._ROLE, self._fetch)
+        try:
+            link = await connector.link(FOR_EVER).connect()
+            await type(self)._DUTY(link, connector.keys, self._config).run(shutdown)
+        finally:
+            await connector.close()

@@ -1,0 +1,1 @@
+"""Values: jobs, settings, errors, and what checks them. They know nothing outside themselves."""

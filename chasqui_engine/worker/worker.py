@@ -1,0 +1,173 @@
+"""The worker as people type it: a queue's name, a handler, `run()`."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Self
+
+from chasqui_engine._redis.client.endpoints import FetchCredentials
+from chasqui_engine._redis.client.urls import apply_tls
+from chasqui_engine.consumer import Consumer, Handler, check_handler
+from chasqui_engine.metrics.events import MetricsSink
+from chasqui_engine.runtime.aio import StopSignal
+from chasqui_engine.values.config import ConsumerConfig, RunPlainIn, SchedulerConfig, TimeLimit
+from chasqui_engine.values.validation import check_whole_number
+
+_MAX_ATTEMPTS = 25
+
+
+class Worker:
+    """Runs a handler for the jobs of one queue, many at once.
+
+    `handler` is a function of a `Job`: `async def`, or plain (it then runs in a thread, or in a process with
+    `run_plain_in="process"`). `run()` returns after `close()`, when the running jobs have ended or the deadline has.
+
+    - `redis_url`: the server; else `CHASQUI_REDIS_URL`, else `redis://127.0.0.1:6379`. `tls=True` makes it `rediss://`.
+    - `concurrency`: jobs that run at once. `max_attempts`: runs of a job in all, unless the job says otherwise.
+    - `store_results`, `result_ttl_ms`: whether what the handler returns is kept, and how long (an hour).
+    - `time_limit_secs`: longest a handler may run, as a number or a function of the job.
+    - `shutdown_deadline_secs`: how long running jobs may take to end at a stop (30).
+    - `log_job_ids`: whether `JobIdFilter` can say which job a log record of a handler belongs to.
+    - `credential_provider`: a function that gives user and password whenever a connection is opened.
+    - `read_block_ms`, `read_count` and the others: as in `ConsumerConfig`, which says what each is for.
+    """
+
+    _shutdown: StopSignal | None = None
+    _running: asyncio.Task[None] | None = None
+    _closed = False
+
+    def __init__(
+        self,
+        queue_name: str,
+        handler: Handler,
+        *,
+        redis_url: str | None = None,
+        tls: bool = False,
+        concurrency: int = 100,
+        max_attempts: int = _MAX_ATTEMPTS,
+        group: str = "default",
+        consumer_id: str | None = None,
+        read_block_ms: int | None = None,
+        read_count: int | None = None,
+        claim_min_idle_ms: int | None = None,
+        max_payload_bytes: int | None = None,
+        dlq_max_stream_len: int | None = None,
+        events_enabled: bool = True,
+        delayed_enabled: bool = True,
+        run_scheduler: bool = True,
+        scheduler_tick_ms: int | None = None,
+        store_results: bool = False,
+        result_ttl_ms: int | None = None,
+        credential_provider: FetchCredentials | None = None,
+        shutdown_deadline_secs: float | None = None,
+        time_limit_secs: TimeLimit = None,
+        run_plain_in: RunPlainIn | None = None,
+        relay: bool = False,
+        log_job_ids: bool = False,
+        metrics: MetricsSink | None = None,
+    ) -> None:
+        given = {
+            "consumer_id": consumer_id,
+            "block_ms": read_block_ms,
+            "batch": read_count,
+            "claim_min_idle_ms": claim_min_idle_ms,
+            "max_payload_bytes": max_payload_bytes,
+            "dlq_max_stream_len": dlq_max_stream_len,
+            "result_ttl_secs": None if result_ttl_ms is None else _whole_seconds(result_ttl_ms),
+            "shutdown_deadline_secs": shutdown_deadline_secs,
+            "time_limit_secs": time_limit_secs,
+            "run_plain_in": run_plain_in,
+            "metrics": metrics,
+            "scheduler": None if scheduler_tick_ms is None else SchedulerConfig(tick_interval_ms=scheduler_tick_ms),
+        }
+        self._handler = check_handler(handler)
+        self._config = ConsumerConfig(
+            queue_name=queue_name,
+            group=group,
+            concurrency=concurrency,
+            max_attempts=max_attempts,
+            events_enabled=events_enabled,
+            delayed_enabled=delayed_enabled,
+            run_scheduler=run_scheduler,
+            store_results=store_results,
+            relay=relay,
+            log_job_ids=log_job_ids,
+            **_only_given(given),
+        )
+        self._consumer = Consumer(apply_tls(redis_url, tls), self._config, credential_provider=credential_provider)
+        self._started = asyncio.Event()
+
+    @property
+    def name(self) -> str:
+        """The queue's name."""
+        return self._config.queue_name
+
+    @property
+    def shutdown_deadline_secs(self) -> float:
+        """How long running jobs may take to end at a stop."""
+        return self._config.shutdown_deadline_secs
+
+    @property
+    def is_running(self) -> bool:
+        """Whether `run` is under way."""
+        return self._running is not None and not self._running.done()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it has reached the server and takes jobs."""
+        return self.is_running and self._started.is_set()
+
+    async def wait_until_ready(self) -> None:
+        """Until it takes jobs; call it beside `run`, before or after."""
+        await self._started.wait()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
+
+    async def run(self) -> None:
+        """Runs jobs until `close()`. Called again meanwhile, it waits for the same end."""
+        if not self.is_running:
+            self._shutdown = StopSignal()
+            if self._closed:
+                self._shutdown.set()
+            self._started.clear()
+            self._running = asyncio.create_task(self._consumer.run(self._handler, self._shutdown, self._started))
+        assert self._running is not None
+        try:
+            await asyncio.shield(self._running)
+        except asyncio.CancelledError:
+            # Cancelling `run` stops the worker, and stops it well.
+            if not self._running.done():
+                await self.close()
+                await self._running
+            raise
+
+    def stop(self) -> None:
+        """Tells the worker to stop and returns; `run` returns when it has.
+
+        May be called from another thread, and by `signal.signal`: no job starts any more, even if handlers block the
+        event loop.
+        """
+        self._closed = True
+        if self._shutdown is not None:
+            self._shutdown.set()
+
+    async def close(self) -> None:
+        """As `stop`, which need not be awaited."""
+        self.stop()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+
+def _only_given(settings: dict[str, Any]) -> dict[str, Any]:
+    return {field: value for field, value in settings.items() if value is not None}
+
+
+def _whole_seconds(result_ttl_ms: int) -> int:
+    return -(-check_whole_number(result_ttl_ms, "result_ttl_ms", 1) // 1000)

@@ -1,0 +1,20 @@
+"""The fields of an Airflow connection that count here, for those who have no connection object of Airflow's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(slots=True)
+class ConnectionFields:
+    """A connection, with its extras as a mapping."""
+
+    conn_id: Any
+    conn_type: Any = None
+    host: Any = None
+    port: Any = None
+    login: Any = None
+    password: Any = None
+    schema: Any = None
+    extra_dejson: dict[str, Any] = field(default_factory=dict)
