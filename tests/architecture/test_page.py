@@ -24,7 +24,7 @@ NAMED = sorted(
 
 
 def test_modules_are_named() -> None:
-    assert {"codec/", "consumer/", "settlement.py", "group_release.lua"} <= set(NAMED)
+    assert {"codec/", "consumer/", "settlement.py", "group/release.lua"} <= set(NAMED)
 
 
 @pytest.mark.parametrize("name", NAMED)

@@ -17,9 +17,9 @@ from chasqui_engine._redis.commands.scripts import Script
 Command = tuple[Argument, ...]
 """Number of keys, keys and arguments of a script."""
 
-_ADD = scripts.load("bulk_add")
-_MIXED = scripts.load("bulk_add_mixed")
-_PACE = scripts.load("bulk_pace")
+_ADD = scripts.load("bulk/add")
+_MIXED = scripts.load("bulk/add_mixed")
+_PACE = scripts.load("bulk/pace")
 _SCRIPTS = (_ADD, _MIXED)
 
 FULL = -1

@@ -11,8 +11,8 @@ from chasqui_engine._redis.commands import scripts
 from chasqui_engine._redis.commands.keys import QueueKeys
 from chasqui_engine.values.job import DlqEntry
 
-_REPLAY = scripts.load("dead_letters_replay")
-_READ_PAGE = scripts.load("stream_read_page")
+_REPLAY = scripts.load("dead_letters/replay")
+_READ_PAGE = scripts.load("stream/read_page")
 _PAGE_BYTES = 8 * 1024 * 1024
 """Of dead letters that are read, or sent back, at once; it takes one more entry to notice."""
 

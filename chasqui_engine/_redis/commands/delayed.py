@@ -11,12 +11,12 @@ from chasqui_engine._redis.commands import scripts
 from chasqui_engine._redis.commands.keys import QueueKeys
 from chasqui_engine.values.durations import stored_ms
 
-_SCHEDULE = scripts.load("delayed_schedule")
-_CANCEL = scripts.load("delayed_cancel")
-_CANCEL_SCAN = scripts.load("delayed_cancel_by_scan")
-_DUE = scripts.load("delayed_due")
-_PROMOTE = scripts.load("delayed_promote", on_full_server="zset")
-_PROMOTE_ONE = scripts.load("delayed_promote_one", on_full_server="zset")
+_SCHEDULE = scripts.load("delayed/schedule")
+_CANCEL = scripts.load("delayed/cancel")
+_CANCEL_SCAN = scripts.load("delayed/cancel_by_scan")
+_DUE = scripts.load("delayed/due")
+_PROMOTE = scripts.load("delayed/promote", on_full_server="zset")
+_PROMOTE_ONE = scripts.load("delayed/promote_one", on_full_server="zset")
 _IDS_PER_CALL = 500
 _SCAN_PAGE = 1000
 _ROUND_BYTES = 4 * 1024 * 1024
@@ -124,8 +124,8 @@ async def promote_one(link: Link, keys: QueueKeys, job_id: str, member: bytes, *
     return bool(await link.run(_PROMOTE_ONE, used, [events_max, member], resend=False))
 
 
-_FIND_DELAYED = scripts.load("delayed_find")
-_MOVE_DELAYED = scripts.load("delayed_move")
+_FIND_DELAYED = scripts.load("delayed/find")
+_MOVE_DELAYED = scripts.load("delayed/move")
 _PAGE = 1000
 
 

@@ -11,8 +11,8 @@ from chasqui_engine._redis.commands.keys import QueueKeys
 from chasqui_engine._redis.commands.stream import read_entry
 from chasqui_engine.values.stream_ids import ms_of
 
-_ACTIVE = scripts.load("events_emit_active", on_full_server="stream")
-_PROGRESS = scripts.load("events_emit_progress", on_full_server="stream")
+_ACTIVE = scripts.load("events/emit_active", on_full_server="stream")
+_PROGRESS = scripts.load("events/emit_progress", on_full_server="stream")
 
 
 async def emit_active(
@@ -69,7 +69,7 @@ async def list_newest(
     ]
 
 
-_FIND_EVENTS = scripts.load("events_find")
+_FIND_EVENTS = scripts.load("events/find")
 _PAGE = 1000
 
 

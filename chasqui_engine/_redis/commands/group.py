@@ -11,12 +11,12 @@ from chasqui_engine._redis.client.replies import ReplyError, decode_text
 from chasqui_engine._redis.commands import scripts
 from chasqui_engine._redis.commands.keys import QueueKeys
 
-_CREATE = scripts.load("group_create", on_full_server="stream")
-_RELEASE = scripts.load("group_release", on_full_server="stream")
-_REMOVE_CONSUMER = scripts.load("group_remove_consumer", on_full_server="stream")
-_HEARTBEAT = scripts.load("group_heartbeat", on_full_server="stream")
-_SET_DELIVERY_COUNTS = scripts.load("group_set_delivery_counts", on_full_server="stream")
-_LIST_ORPHANS = scripts.load("group_list_orphans", on_full_server="stream")
+_CREATE = scripts.load("group/create", on_full_server="stream")
+_RELEASE = scripts.load("group/release", on_full_server="stream")
+_REMOVE_CONSUMER = scripts.load("group/remove_consumer", on_full_server="stream")
+_HEARTBEAT = scripts.load("group/heartbeat", on_full_server="stream")
+_SET_DELIVERY_COUNTS = scripts.load("group/set_delivery_counts", on_full_server="stream")
+_LIST_ORPHANS = scripts.load("group/list_orphans", on_full_server="stream")
 _PAGE = 500
 
 

@@ -9,7 +9,7 @@ from chasqui_engine._redis.client.replies import ReplyError, decode_text
 from chasqui_engine._redis.commands import scripts
 from chasqui_engine._redis.commands.keys import QueueKeys
 
-_APPEND = scripts.load("job_log_append")
+_APPEND = scripts.load("job_logs/append")
 
 
 async def append(link: Link, keys: QueueKeys, lines: Sequence[tuple[str, str]], *, max_lines: int, ttl_s: int) -> None:

@@ -6,8 +6,8 @@ from chasqui_engine._redis.client.link import Link
 from chasqui_engine._redis.client.replies import time_ms
 from chasqui_engine._redis.commands import scripts
 
-_ACQUIRE = scripts.load("lock_acquire", on_full_server="lock")
-_RELEASE = scripts.load("lock_release", on_full_server="lock")
+_ACQUIRE = scripts.load("locks/acquire", on_full_server="lock")
+_RELEASE = scripts.load("locks/release", on_full_server="lock")
 
 
 async def server_now_ms(link: Link) -> int:

@@ -10,12 +10,12 @@ from chasqui_engine._redis.client.replies import decode_text
 from chasqui_engine._redis.commands import scripts
 from chasqui_engine._redis.commands.keys import QueueKeys
 
-_LIST_WAITING = scripts.load("stream_list_waiting")
-_REMOVE_WAITING = scripts.load("stream_remove", on_full_server="stream")
-_LIST_DELAYED = scripts.load("delayed_list_page")
-_REMOVE_DELAYED = scripts.load("delayed_remove", on_full_server="zset")
-_REMOVE_DEAD = scripts.load("dead_letters_remove", on_full_server="stream")
-_OBLITERATE = scripts.load("queue_obliterate", on_full_server="stream")
+_LIST_WAITING = scripts.load("stream/list_waiting")
+_REMOVE_WAITING = scripts.load("stream/remove", on_full_server="stream")
+_LIST_DELAYED = scripts.load("delayed/list_page")
+_REMOVE_DELAYED = scripts.load("delayed/remove", on_full_server="zset")
+_REMOVE_DEAD = scripts.load("dead_letters/remove", on_full_server="stream")
+_OBLITERATE = scripts.load("queue/obliterate", on_full_server="stream")
 PAGE = 500
 _PAGE_BYTES = 4 * 1024 * 1024
 """What one call looks at, so that large jobs do not keep the server from everything else for long."""

@@ -11,10 +11,10 @@ from chasqui_engine._redis.commands import scripts
 from chasqui_engine._redis.commands.keys import QueueKeys
 from chasqui_engine.values.validation import MAX_SPEC_BYTES
 
-_UPSERT = scripts.load("repeatable_upsert")
-_REMOVE = scripts.load("repeatable_remove")
-_READ = scripts.load("repeatable_read")
-_FIRE = scripts.load("repeatable_fire", on_full_server="zset")
+_UPSERT = scripts.load("repeatable/upsert")
+_REMOVE = scripts.load("repeatable/remove")
+_READ = scripts.load("repeatable/read")
+_FIRE = scripts.load("repeatable/fire", on_full_server="zset")
 
 _PAGE = 500
 _PAGE_BYTES = 16 * 1024 * 1024

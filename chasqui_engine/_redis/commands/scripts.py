@@ -1,4 +1,4 @@
-"""The Lua scripts: each a file in `lua/`, with its keys, arguments and reply in its header."""
+"""The Lua scripts: each a file in `lua/<key>/`, with its keys, arguments and reply in its header."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _sha(source: str) -> str:
 
 @cache
 def load(name: str, *, on_full_server: str = "") -> Script:
-    """The script in `lua/<name>.lua`, after those of `lua/includes/` that its `-- includes:` line names."""
+    """The script `lua/<name>.lua`, after those of `lua/includes/` that its `-- includes:` line names."""
     source = _read(name)
     first = source.partition("\n")[0]
     if first.startswith(_INCLUDES_MARK):

@@ -9,9 +9,9 @@ from chasqui_engine._redis.client.link import Argument, Link
 from chasqui_engine._redis.commands import scripts
 from chasqui_engine._redis.commands.group import Delivery, GroupMember, _member_args
 
-_ACK = scripts.load("group_ack", on_full_server="stream")
-_RETRY = scripts.load("group_retry", on_full_server="stream")
-_BURY = scripts.load("group_bury", on_full_server="stream")
+_ACK = scripts.load("group/ack", on_full_server="stream")
+_RETRY = scripts.load("group/retry", on_full_server="stream")
+_BURY = scripts.load("group/bury", on_full_server="stream")
 
 
 class Ack(NamedTuple):

@@ -12,7 +12,7 @@ from chasqui_engine._redis.commands.keys import QueueKeys
 from chasqui_engine.values.durations import stored_ms
 from chasqui_engine.values.stream_ids import ms_of
 
-_STATS = scripts.load("stats_read")
+_STATS = scripts.load("stats/read")
 _SCAN_PAGE = 5000
 _MOST_SCANS = 10_000
 

@@ -13,7 +13,7 @@ from chasqui_engine._redis.commands.keys import QueueKeys
 from chasqui_engine.codec.envelope import encode_payload
 from chasqui_engine.values.errors import QueueFullError
 
-_ADD = scripts.load("stream_add")
+_ADD = scripts.load("stream/add")
 
 
 class Added(NamedTuple):
@@ -112,7 +112,7 @@ def read_entry(found: list[Any]) -> Entry:
     return Entry(decode_text(found[0]), dict(zip(fields[::2], fields[1::2], strict=True)))
 
 
-_FIND_ENTRY = scripts.load("stream_find")
+_FIND_ENTRY = scripts.load("stream/find")
 _PAGE = 1000
 
 

@@ -237,7 +237,7 @@ async def test_closing_ends_those_who_wait(open_link: OpenLink) -> None:
 
 
 async def test_a_script_that_the_server_forgot_is_sent_as_text(open_link: OpenLink) -> None:
-    script = scripts.load("lock_acquire", on_full_server="lock")
+    script = scripts.load("locks/acquire", on_full_server="lock")
 
     def forget(command: list[bytes]) -> bytes:
         return b"-NOSCRIPT No matching script.\r\n" if command[0] == b"EVALSHA" else bulk(command[-1])
@@ -259,5 +259,5 @@ async def test_only_the_calls_that_did_not_run_are_run_again(open_link: OpenLink
     async with FakeServer(forget_some) as server:
         link = open_link(server)
         calls = [(["k"], [value]) for value in ("a", "b", "a", "c")]
-        assert await link.run_many(scripts.load("lock_acquire"), calls) == [b"a", b"b", b"a", b"c"]
+        assert await link.run_many(scripts.load("locks/acquire"), calls) == [b"a", b"b", b"a", b"c"]
         assert [command[-1] for command in server.commands if command[0] == b"EVAL"] == [b"b", b"c"]

@@ -5,18 +5,20 @@ from __future__ import annotations
 import hashlib
 import re
 from importlib.resources import files
+from pathlib import Path
 
 import pytest
 
 from chasqui_engine._redis.commands import scripts
 
-FOLDER = files("chasqui_engine._redis.commands") / "lua"
-SCRIPTS = sorted(path.name.removesuffix(".lua") for path in FOLDER.iterdir() if path.name.endswith(".lua"))
-INCLUDES = {path.name.removesuffix(".lua") for path in (FOLDER / "includes").iterdir()}
+FOLDER = Path(str(files("chasqui_engine._redis.commands"))) / "lua"
+FILES = {path.relative_to(FOLDER).with_suffix("").as_posix() for path in FOLDER.rglob("*.lua")}
+INCLUDES = {name.removeprefix("includes/") for name in FILES if name.startswith("includes/")}
+SCRIPTS = sorted(name for name in FILES if not name.startswith("includes/"))
 
 
 def test_there_are_scripts() -> None:
-    assert {"stream_add", "group_ack", "group_retry", "delayed_promote"} <= set(SCRIPTS)
+    assert {"stream/add", "group/ack", "group/retry", "delayed/promote"} <= set(SCRIPTS)
 
 
 def test_every_include_is_used() -> None:
@@ -54,13 +56,13 @@ def test_a_hash_is_that_of_the_source(name: str) -> None:
 
 
 def test_a_script_for_a_full_server_has_a_flag_or_begins_with_a_write_that_asks_for_no_memory() -> None:
-    script, plain = scripts.load("group_ack", on_full_server="stream"), scripts.load("group_ack").source(False)
+    script, plain = scripts.load("group/ack", on_full_server="stream"), scripts.load("group/ack").source(False)
     assert script.source(True) == "#!lua flags=allow-oom\n" + plain
     assert script.source(False) == "redis.pcall('XDEL', KEYS[1], '0-0')\n" + plain
 
 
 def test_a_script_that_need_not_run_on_a_full_server_is_the_same_for_all() -> None:
-    script = scripts.load("stream_add")
+    script = scripts.load("stream/add")
     assert script.source(True) == script.source(False)
     assert script.sha(True) == script.sha(False)
 
@@ -76,7 +78,7 @@ def test_what_a_script_uses_is_put_before_it() -> None:
 
 
 def test_a_script_is_read_once() -> None:
-    assert scripts.load("stream_add") is scripts.load("stream_add")
+    assert scripts.load("stream/add") is scripts.load("stream/add")
 
 
 def test_a_script_that_is_not_there() -> None:
