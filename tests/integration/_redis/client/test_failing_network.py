@@ -30,7 +30,7 @@ async def proxy(valkey_url: str) -> AsyncIterator[Proxy]:
 async def behind(valkey_url: str) -> AsyncIterator[Redis]:
     """A client that goes to the server directly; the server knows the scripts, so that one command adds a job."""
     async with Redis.from_url(valkey_url) as client:
-        for name in ("stream_add", "delayed_schedule"):
+        for name in ("stream/add", "delayed/schedule"):
             await client.script_load(scripts.load(name).source(True))
         yield client
 
