@@ -74,7 +74,7 @@ def get_provider_info() -> dict[str, Any]:
             {
                 "integration-name": _NAME,
                 "external-doc-url": "https://redis.io/docs/latest/develop/data-types/streams/",
-                "how-to-guide": [f"/docs/{page}.md" for page in ("airflow", "airflow-connection")],
+                "how-to-guide": [f"/docs/airflow/{page}.md" for page in ("index", "enqueue", "connection")],
                 "tags": ["service"],
             }
         ],

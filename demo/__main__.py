@@ -94,7 +94,7 @@ def last_screen(url: str, report: Path, told: dict[str, str], took_s: float) -> 
         f"  the queues       .venv/bin/chasqui inspect {QUEUES[0]} --url {url}",
         f"  the dashboard    .venv/bin/chasqui dashboard --url {url}",
         "  the code         demo/engine.py, dags_examples/bulk_fan_out.py, demo/spark.py",
-        "  the how-tos      docs/airflow.md, docs/spark.md, docs/cli.md",
+        "  the how-tos      docs/airflow/index.md, docs/spark.md, docs/cli.md",
         "",
         f"Everything is in {report.parent}; remove it when you have seen enough.",
     ]

@@ -17,7 +17,7 @@ from tests.support.page_blocks import ROOT, Block
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-RUN = frozenset({"cat", "chasqui", "curl", "export"})
+RUN = frozenset({"airflow", "cat", "chasqui", "curl", "export"})
 """What a page's test runs."""
 RUNS_ON = re.compile(r"chasqui (worker|watch|dashboard|exporter|events .*--follow)\b")
 """What goes on until somebody stops it."""
@@ -27,6 +27,8 @@ METRICS_PORTS = ("9100", "9110")
 """The documentation's; a test takes free ones."""
 NEEDS_SPARK = re.compile(r"chasqui pipeline\b")
 """Run by `tests/spark`, which has one."""
+NEEDS_PORTS = re.compile(r"airflow standalone\b")
+"""Run by `tests/provider/e2e`, part by part."""
 NEEDS_A_YES = re.compile(r"chasqui (dlq (replay|delete)|queue (drain|clean|delete))\b(?!.*--yes)")
 
 
@@ -40,7 +42,7 @@ def commands_of(code: str) -> list[str]:
 def words_of(block: Block) -> list[str]:
     """The commands of a block that are run, with the answer that a person would give, and no browser."""
     commands = [command for command in commands_of(block.code) if command.split()[0] in RUN]
-    commands = [command for command in commands if not NEEDS_SPARK.match(command)]
+    commands = [command for command in commands if not NEEDS_SPARK.match(command) and not NEEDS_PORTS.match(command)]
     return [
         f"{command} --yes" if NEEDS_A_YES.match(command) else command.replace("--open", "--port 0")
         for command in commands
@@ -127,4 +129,6 @@ def _anything(_words: list[str]) -> str | None:
 
 _CHECKS: dict[str, Callable[[list[str]], str | None]] = {"pip": _pip, "make": _make, "python": _python}
 # Of other people's programs, that need a machine of their own.
-_CHECKS |= dict.fromkeys(("airflow", "docker", "echo", "helm", "kubectl", "sudo", "systemctl", "promtool"), _anything)
+_CHECKS |= dict.fromkeys(
+    (".", "airflow", "docker", "echo", "helm", "kubectl", "python3", "sudo", "systemctl", "promtool"), _anything
+)

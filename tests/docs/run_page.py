@@ -30,7 +30,7 @@ from tests.support.page_blocks import Block, blocks_of
 from tests.support.waiting import until
 
 _EXPECTED = re.compile(r"^\s*(?:\S+: )?print\(.*\)  # (?P<text>.*)$")
-_TIMEOUT_S = 60
+_TIMEOUT_S = 120
 _HARD_END = "\nimport sys\nsys.stdout.flush()\nos._exit(0)\n"
 """The threads of ChasquiMQ's native part now and then abort an interpreter that goes down."""
 
@@ -62,7 +62,9 @@ class Page:
 
     async def _run(self, block: Block) -> None:
         if block.mark == "save":
-            Path(block.says).write_text(block.code, encoding="utf-8")
+            file = Path(block.says)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(block.code, encoding="utf-8")
             return
         self._printed = []
         if block.language == "python":

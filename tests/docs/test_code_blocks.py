@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -23,10 +24,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 RUN_ELSEWHERE = {
-    "docs/airflow.md": "tests/provider/integration/test_docs.py",
+    "docs/airflow/": "tests/provider/integration/test_docs.py",
     "docs/spark.md": "tests/spark/integration/test_docs.py",
 }
-"""Pages whose Python needs more than a server: each is run by a test of its own."""
+"""Pages whose Python needs more than a server: each is run by a test of its own. The tutorial is run here."""
+TUTORIAL = "docs/airflow/index.md"
 SERVERS = {"docs/coming-from/chasquimq.md": REDIS_8}
 """Pages that need a certain server; ChasquiMQ's worker does."""
 MARKS = {"", "file", "save", "printed by", "run by", "compiled only"}
@@ -53,9 +55,13 @@ READERS: dict[str, Callable[[str], Any]] = {
 }
 
 
+def is_run_elsewhere(page: str) -> bool:
+    return page.startswith(tuple(RUN_ELSEWHERE)) and page != TUTORIAL
+
+
 def is_run(block: Block) -> bool:
     """Whether the page's own test runs it."""
-    if block.mark not in ("", "save") or named(block.page) in RUN_ELSEWHERE:
+    if block.mark not in ("", "save") or is_run_elsewhere(named(block.page)):
         return False
     return block.language == "python" or (block.language == "sh" and bool(words_of(block)))
 
@@ -88,8 +94,14 @@ def test_the_page_runs(page: Path, tmp_path: Path) -> None:
         pytest.skip("the page asks for curl, which is not on this machine")
     path = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
     with _server(SERVERS.get(named(page), VALKEY)) as server:
-        places = {"CHASQUI_REDIS_URL": server.url, "PATH": path, "PWD": str(tmp_path), "PYTHONPATH": str(ROOT)}
-        environment = {**os.environ, **places}
+        environment = {
+            **os.environ,
+            "AIRFLOW_HOME": str(tmp_path / "airflow"),
+            "CHASQUI_REDIS_URL": server.url,
+            "PATH": path,
+            "PWD": str(tmp_path),
+            "PYTHONPATH": str(ROOT),
+        }
         done = subprocess.run(
             [sys.executable, "-m", "tests.docs.run_page", str(page)],
             cwd=tmp_path,
@@ -111,7 +123,7 @@ def _server(kind: str) -> ServerProcess:
 
 @pytest.mark.parametrize(("page", "test"), RUN_ELSEWHERE.items())
 def test_pages_run_elsewhere_are_run_there(page: str, test: str) -> None:
-    assert page in (ROOT / test).read_text(encoding="utf-8")
+    assert page.strip("/") in (ROOT / test).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
@@ -122,6 +134,6 @@ def test_commands_in_the_text_are_there(page: Path) -> None:
 
 @pytest.mark.parametrize("block", [block for block in BLOCKS if block.mark == "save"], ids=str)
 def test_a_saved_file_is_used_by_the_page(block: Block) -> None:
-    stem = block.says.rpartition(".")[0]
+    stem = PurePath(block.says).stem
     later = [other.code for other in blocks_of(block.page) if other.line > block.line]
     assert any(stem in code for code in later)

@@ -28,7 +28,7 @@ DAG_IDS = (
 
 
 def documented_dag(dag_id: str) -> str:
-    """The code of docs/airflow.md that makes this DAG."""
+    """The code of docs/airflow that makes this DAG."""
     (code,) = [code for code in SNIPPETS.values() if f'DAG("{dag_id}"' in code]
     return code
 

@@ -1,8 +1,7 @@
-"""The code in docs/airflow.md runs, and the examples in it are the examples."""
+"""The code in docs/airflow/ runs, and the examples in it are the examples; tests/docs runs the tutorial, index.md."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,16 +9,16 @@ from typing import Any
 import pytest
 
 from tests.servers import ServerProcess
+from tests.support.page_blocks import blocks_of, pages
 
 # MessageQueueTrigger loads every installed provider, and some of those warn.
 pytestmark = pytest.mark.filterwarnings("default")
 
 ROOT = Path(__file__).parents[3]
-DOCUMENT = (ROOT / "docs/airflow.md").read_text()
-BLOCK = re.compile(r"(?:<!-- file: (\S+) -->\n)?```python\n(.*?)```", re.DOTALL)
-BLOCKS = [(match[1], match[2], DOCUMENT[: match.start()].count("\n") + 1) for match in BLOCK.finditer(DOCUMENT)]
-FILES = {file: code for file, code, _ in BLOCKS if file}
-SNIPPETS = {f"line {line}": code for file, code, line in BLOCKS if not file}
+GUIDES = [page for page in pages() if page.parent.name == "airflow" and page.stem != "index"]
+BLOCKS = [block for page in GUIDES for block in blocks_of(page) if block.language == "python"]
+FILES = {block.says: block.code for block in BLOCKS if block.mark == "file"}
+SNIPPETS = {str(block): block.code for block in BLOCKS if not block.mark}
 
 
 @pytest.fixture(scope="module")
@@ -46,4 +45,4 @@ def test_the_code_runs(
     monkeypatch.setattr(manage.Variable, "set", lambda name, value, **_: kept.update({name: value}))
     monkeypatch.setattr(snapshot.Variable, "get", lambda name, **_: kept.get(name))
     connect(url=server.url)
-    exec(compile(code, "docs/airflow.md", "exec"), {"context": context, "__name__": "docs"})
+    exec(compile(code, "docs/airflow", "exec"), {"context": context, "__name__": "docs"})

@@ -48,12 +48,12 @@ def fields_table() -> str:
 
 
 def test_the_page_of_options_lists_what_airflow_is_told() -> None:
-    page = (ROOT / "docs/airflow-configuration.md").read_text()
+    page = (ROOT / "docs/airflow/configuration.md").read_text()
     assert options_table() in page, f"replace the page's table by:\n{options_table()}"
 
 
 def test_the_page_of_the_connection_lists_what_its_form_offers() -> None:
-    page = (ROOT / "docs/airflow-connection.md").read_text()
+    page = (ROOT / "docs/airflow/connection.md").read_text()
     assert fields_table() in page, f"replace the page's table by:\n{fields_table()}"
 
 
