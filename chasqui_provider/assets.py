@@ -36,7 +36,7 @@ def queue_uri(
     port: int = _DEFAULT_PORT,
     db: int = 0,
 ) -> str:
-    """The URI that stands for a queue: by its server where `host` is given, else by the connection that leads there."""
+    """The URI of a queue: by its server if `host` is given, otherwise by its connection."""
     if host is None:
         return f"chasqui://{quote(chasqui_conn_id, safe='')}/{quote(queue_name, safe='')}"
     server = f"[{host}]" if ":" in host and not host.startswith("[") else host
@@ -76,12 +76,12 @@ def sanitize_uri(uri: SplitResult) -> SplitResult:
 
 
 def _is_server(netloc: str) -> bool:
-    """Whether it is host and port; a connection's id is written without a colon."""
+    """Whether the text is host and port; connection ids are written without a colon."""
     return netloc.rpartition("]")[2].count(":") == 1
 
 
 def convert_asset_to_openlineage(asset: Asset, lineage_context: object) -> Dataset | None:
-    """The dataset that an asset of a queue is; None where its connection does not say where the server is."""
+    """The OpenLineage dataset of a queue's asset; None if its connection does not name the server."""
     del lineage_context
     from airflow.providers.common.compat.openlineage.facet import Dataset
 
@@ -100,9 +100,9 @@ def convert_asset_to_openlineage(asset: Asset, lineage_context: object) -> Datas
 
 
 def triggering_jobs(context: Any) -> list[dict[str, Any]]:
-    """The jobs that woke a run, each once: those of the `ChasquiMessageTrigger` events that it was made for.
+    """The jobs that triggered a run, each once: those in the `ChasquiMessageTrigger` events that caused it.
 
-    If a triggerer dies after an event was stored, and before its jobs are acked, another event brings the same jobs.
+    If a triggerer dies after an event was stored but before its jobs are acked, another event brings the same jobs.
     They are left out here, because the run of the first event has them.
     """
     offered = [(event, job) for event in _triggering(context) for job in _items(event, "jobs")]
@@ -116,7 +116,7 @@ def triggering_jobs(context: Any) -> list[dict[str, Any]]:
 
 
 def triggering_events(context: Any) -> list[dict[str, Any]]:
-    """The queue events that woke a run, each once: those of `ChasquiEventTrigger`."""
+    """The queue events that triggered a run, each once: those of `ChasquiEventTrigger`."""
     items = (item for event in _triggering(context) for item in _items(event, "events"))
     return list({item["entry_id"]: item for item in items}.values())
 
@@ -151,13 +151,13 @@ def _earliest_offers(doubtful: dict[JobRun, tuple[Any, dict[str, Any]]]) -> dict
 
 
 def _stored(asset: Asset, since: datetime, before: datetime) -> list[Any]:
-    """The events that Airflow has of an asset; before 3.2 it cannot be asked for some of them only."""
+    """The events stored for an asset; Airflow before 3.2 cannot filter them."""
     try:
         found: Any = InletEventsAccessors([asset])[asset]
         if can_be_filtered(found):
             found = found.after(since.isoformat()).before(before.isoformat()).ascending(False).limit(_MOST_EVENTS)
         return list(found)
     except AirflowRuntimeError as err:
-        # Better a job twice than not at all.
-        _log.warning("cannot look up whether jobs already woke a run; those that may have are handled again: %s", err)
+        # A duplicate job is better than a lost one.
+        _log.warning("cannot look up whether jobs already triggered a run; they may be handled again: %s", err)
         return []

@@ -22,10 +22,10 @@ from chasqui_engine.payload_json import to_json as _to_json
 _BYTES = "$bytes"
 
 _MOST_TEXT = 4000
-"""Characters of an error that travel in an event and show in a log."""
+"""Longest error text, in characters, in events and logs."""
 
 _SHOWN = 200
-"""Characters of a wrong value that an error shows."""
+"""Longest part of a wrong value, in characters, that an error shows."""
 
 _TIMEDELTA = re.compile(
     r"(?:(?P<days>-?\d+) days?, )?(?P<hours>\d+):(?P<minutes>[0-5]\d):(?P<seconds>[0-5]\d(?:\.\d+)?)"
@@ -39,12 +39,12 @@ def to_json(value: Any) -> Any:
 
 
 def to_airflow(value: Any, max_size: int | None = None) -> Any:
-    """`to_json`, whole: raises `EncodeError` for what is nested too deep for Airflow, or larger than `max_size`."""
+    """Like `to_json`, but raises `EncodeError` for values that Airflow cannot hold, or over `max_size`."""
     return _to_json(value, nul="replace", strict=True, max_size=max_size)
 
 
 def short_text(text: str) -> str:
-    """The beginning of a text that others wrote, as Airflow can hold it."""
+    """The beginning of a foreign text, in a form that Airflow can store."""
     cut = text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}…"
     return str(to_json(cut))
 
@@ -70,12 +70,12 @@ def _decoded(text: str) -> Any:
 
 
 def is_left_out(value: Any) -> bool:
-    """Whether a field says nothing: also when a template made text of nothing."""
+    """Whether a field is unset, also when a template rendered None as text."""
     return value is None or (isinstance(value, str) and value.strip() in ("", "None"))
 
 
 def as_text(name: str, value: Any) -> str | None:
-    """An id or a name; a template that is rendered natively makes a number of digits."""
+    """An id or a name; natively rendered templates turn digits into numbers."""
     if is_left_out(value):
         return None
     if isinstance(value, bool) or not isinstance(value, str | int | float | UUID):
@@ -84,7 +84,7 @@ def as_text(name: str, value: Any) -> str | None:
 
 
 def as_ids(value: Any) -> list[str]:
-    """Job ids from one id, a list, or the text that a template made of a list."""
+    """Job ids from one id, a list, or a list rendered as text."""
     given = value.strip() if isinstance(value, str) else value
     if isinstance(given, str) and given.startswith("["):
         given = _literal("job_ids", given)
@@ -96,7 +96,7 @@ def as_ids(value: Any) -> list[str]:
 
 
 def as_items(value: Any) -> Iterable[Any]:
-    """What to make jobs of: anything that can be gone through, or the text that a template made of a list."""
+    """The payloads of jobs: any iterable, or a list rendered as text."""
     if isinstance(value, str) and value.strip().startswith(("[", "(")):
         value = _literal("payloads", value)
     if isinstance(value, str | bytes | bytearray | Mapping) or not isinstance(value, Iterable):
@@ -151,7 +151,7 @@ def as_int(name: str, value: Any) -> int | None:
 
 
 def as_backoff(value: Any) -> BackoffSpec | None:
-    """A backoff: milliseconds, a spec or its fields, or any but a spec as text."""
+    """A backoff: milliseconds, a spec, its fields, or milliseconds or fields as text."""
     if isinstance(value, str) and value.strip().startswith("{"):
         value = _literal("backoff", value)
     if isinstance(value, BackoffSpec):
@@ -163,7 +163,7 @@ def as_backoff(value: Any) -> BackoffSpec | None:
 
 
 def _literal(name: str, text: str) -> Any:
-    """What a template made of a list or mapping: JSON, or Python's own notation."""
+    """A list or mapping rendered as text: JSON or a Python literal."""
     text = text.strip()
     with contextlib.suppress(ValueError):
         return json.loads(text)

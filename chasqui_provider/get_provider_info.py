@@ -29,21 +29,21 @@ def _config() -> dict[str, Any]:
             "description": "Options of the Chasqui provider.",
             "options": {
                 "dashboard_url": {
-                    "description": "Where the page of the queues is; tasks link to it.",
+                    "description": "Base URL of the queues page; tasks link to it.",
                     "version_added": "0.1.0",
                     "type": "string",
                     "example": "https://queues.example.org",
                     "default": "/chasqui",
                 },
                 "dashboard_connections": {
-                    "description": "More connections for the page, with commas: of a secrets backend or type redis.",
+                    "description": "More connections for the page, comma-separated: of secrets backends or type redis.",
                     "version_added": "0.1.0",
                     "type": "string",
                     "example": "chasqui_default,chasqui_eu",
                     "default": "",
                 },
                 "dashboard_payloads": {
-                    "description": "What the page shows of payloads: show, mask (their shape) or hide.",
+                    "description": "How the page shows payloads: show, mask (their shape only) or hide.",
                     "version_added": "0.1.0",
                     "type": "string",
                     "example": "mask",
@@ -51,8 +51,8 @@ def _config() -> dict[str, Any]:
                 },
                 "complete_asset_runs": {
                     "description": (
-                        "Whether every event of a queue gets a run of its DAGs on Airflow 3.3, which alone may "
-                        "leave one out. Changes rows of Airflow's tables; does nothing from Airflow 3.4 on."
+                        "Whether every event of a queue gets a run of its DAGs on Airflow 3.3, which can "
+                        "miss one. Changes rows of Airflow's tables; does nothing from Airflow 3.4 on."
                     ),
                     "version_added": "0.1.0",
                     "type": "boolean",
@@ -69,7 +69,7 @@ def get_provider_info() -> dict[str, Any]:
     return {
         "package-name": "chasqui",
         "name": _NAME,
-        "description": "Jobs on Redis Streams: enqueue, wait without a slot, wake DAGs, share schedules.",
+        "description": "Jobs on Redis Streams: enqueue, wait without a slot, trigger DAGs, share schedules.",
         "integrations": [
             {
                 "integration-name": _NAME,

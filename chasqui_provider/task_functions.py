@@ -25,10 +25,10 @@ CALL_FIELDS = frozenset({"args", "kwargs"})
 
 
 def function_name(function: Any) -> str:
-    """The name under which a function is called: its own, or that of what `@task.chasqui` wraps."""
+    """The name under which a function is called: its own, or that of the function that `@task.chasqui` wraps."""
     name = getattr(getattr(function, "function", function), "__name__", "")
     if not name:
-        raise ValueError(f"{function!r} has no name: give one")
+        raise ValueError(f"{function!r} has no name: pass one")
     return str(name)
 
 
@@ -41,7 +41,7 @@ class TaskFunctions:
     def register(self, function: Any = None, *, name: str | None = None) -> Any:
         """Adds a function; as a decorator too, with or without a name of its own.
 
-        Takes what `@task.chasqui` made of a function as well, and runs what is inside.
+        Also accepts a function decorated with `@task.chasqui`, and runs the original.
         """
         if function is None:
             return lambda given: self.register(given, name=name)
@@ -51,12 +51,12 @@ class TaskFunctions:
 
     @property
     def names(self) -> list[str]:
-        """What can be called."""
+        """The names of the registered functions."""
         return self._registry.names
 
     @property
     def handler(self) -> Handler:
-        """What runs the functions registered so far, each for the jobs of its name. A worker takes it."""
+        """The handlers of the functions registered so far, by job name, for a worker."""
         return self._registry.dispatcher()
 
 

@@ -1,4 +1,4 @@
-"""What differs by the version of Airflow: names that moved, and what a version has or has not."""
+"""Differences between Airflow versions: names that moved, and features that a version has or lacks."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Deduplication of asset events: has this job already produced one?
 
-A triggerer that dies after an event was stored, and before its jobs are acked, leaves jobs that are delivered again. So
+A triggerer that dies after an event was stored but before its jobs are acked leaves jobs that are delivered again. So
 an event and a marker for each of its jobs are stored in one transaction (`asset_events.markers`), and a job that may be
 a repetition is looked up by its marker first.
 """
@@ -19,7 +19,7 @@ from chasqui_provider.version_compat import read_asset_state
 _log = logging.getLogger(__name__)
 
 MARK_PREFIX = "chasqui:told:"
-"""What the keys of markers begin with, in the state store of the asset."""
+"""Prefix of the marker keys in the asset's state store."""
 
 JobRun = tuple[str, int]
 Offer = tuple[int, int]
@@ -34,17 +34,17 @@ def is_ours(extra: Any) -> Mapping[str, Any] | None:
 
 
 def run_of(job: Mapping[str, Any]) -> JobRun:
-    """Which job it is: an id that expired and was used again is another job."""
+    """Identifies the job: an id that expired and was used again is a different job."""
     return job["id"], job["created_at_ms"]
 
 
 def offer_of(job: Mapping[str, Any]) -> Offer:
-    """Which offer of a job to Airflow this is: it grows with every one, whatever the clocks say."""
+    """The number of this offer of the job to Airflow; it grows with each one, independently of clocks."""
     return job["attempt"], job.get("deliveries", 0)
 
 
 def may_be_repeated(job: Mapping[str, Any]) -> bool:
-    """Whether there was an offer before this one."""
+    """Whether the job was offered before."""
     return offer_of(job) > _FIRST_OFFER
 
 
@@ -66,6 +66,6 @@ async def _is_marked(job: Mapping[str, Any], store: Any) -> bool:
     try:
         return await read_asset_state(store, mark_of(job)) is not None
     except (AirflowRuntimeError, ValueError) as err:
-        # Better twice than not at all. ValueError: the trigger serves several assets, and no single store can be asked.
+        # Better a duplicate than a loss. ValueError: the trigger serves several assets and has no single store to ask.
         _log.warning("cannot look up whether job %s produced an event; it produces another one: %s", job["id"], err)
         return False

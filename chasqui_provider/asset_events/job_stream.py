@@ -23,9 +23,9 @@ _log = logging.getLogger(__name__)
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 10.0
 _LAST_WORDS_S = 1.0
-"""For verdicts to be written when the stream is closed."""
+"""Seconds allowed for writing verdicts when the stream is closed."""
 _MOST_OFFERS = 100
-"""Of a job to Airflow, which may be away for a while."""
+"""Deliveries of one job to Airflow, which may be unavailable for a while."""
 
 
 class Handover(Enum):
@@ -37,24 +37,24 @@ class Handover(Enum):
 
 
 def check_count(name: str, given: object) -> None:
-    """A whole number of something that there must be."""
+    """Checks that a value is a whole number from 1 up."""
     if isinstance(given, bool) or not isinstance(given, int) or given < 1:
         raise ValueError(f"{name} must be a whole number from 1 up, got {given!r}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamOptions:
-    """How jobs are taken."""
+    """How jobs are read from the queue."""
 
     group: str = "default"
     job_names: tuple[str, ...] = ()
-    """Names that are accepted; empty for any. A job of another name is rejected."""
+    """Accepted job names; empty accepts all. Jobs with other names are rejected."""
     batch_size: int = 1
-    """Jobs in one event at most, which ends earlier where they are large."""
+    """At most this many jobs per event; fewer when they are large."""
     linger_s: float = 0.0
-    """How long an incomplete batch waits for more."""
+    """How long an incomplete batch waits for more jobs."""
     max_in_flight: int = 100
-    """Jobs that may wait for their verdict."""
+    """At most this many jobs waiting for their verdict."""
 
     def __post_init__(self) -> None:
         for name in ("batch_size", "max_in_flight"):
@@ -84,7 +84,7 @@ class Batch:
 
     held: Sequence[_Undecided] = field(repr=False)
     handed_on: int = 0
-    """Receivers that have passed it on to Airflow and come back for more."""
+    """How many receivers have passed it on to Airflow and asked for the next one."""
     _unwanted: set[str] = field(default_factory=set, repr=False)
 
     def payload(self, queue_name: str) -> dict[str, Any]:
@@ -93,7 +93,7 @@ class Batch:
 
     @property
     def settled(self) -> bool:
-        """Whether it is known how these jobs end."""
+        """Whether all jobs have a verdict."""
         return all(held.verdict.done() for held in self.held)
 
     def reject(self, job_ids: Iterable[str]) -> None:
@@ -101,7 +101,7 @@ class Batch:
         self._unwanted.update(job_ids)
 
     def settle(self, verdict: Handover) -> None:
-        """Tells the worker how these jobs end."""
+        """Gives the worker the verdicts of these jobs."""
         for held in self.held:
             if not held.verdict.done():
                 unwanted = verdict is Handover.STORED and held.fields["id"] in self._unwanted
@@ -120,7 +120,7 @@ def _describe(job: Job) -> dict[str, Any]:
 
 
 class JobStream:
-    """The jobs of a queue, as batches. Whatever has no verdict when it is closed goes back to the queue.
+    """The jobs of a queue, in batches. Jobs without a verdict at close go back to the queue.
 
     Whether a batch that had been passed on was stored is unknown: its jobs go back as failed runs, so that the next
     event marks them as possible repetitions.
@@ -137,7 +137,7 @@ class JobStream:
         self._worker: Worker | None = None
 
     async def batches(self) -> AsyncIterator[Batch]:
-        """Batches without end. A server that cannot be reached is waited for."""
+        """Yields batches forever; waits while the server cannot be reached."""
         running = asyncio.create_task(self._run(), name=f"chasqui-messages-{self.queue_name}")
         try:
             while True:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _KEPT_FOR = timedelta(days=1)
 _SWEEP_EVERY_S = 60.0
 _SWEPT_AT_ONCE = 1000
-"""An event waits for it: there is another sweep a minute later."""
+"""Kept small because an event waits for it; the next sweep is a minute later."""
 _FIRST_SWEEP_S = 600.0
 """Not at the start: after a long outage, redelivered jobs must find their markers first."""
 _next_sweep_s = time.monotonic() + _FIRST_SWEEP_S
@@ -31,7 +31,7 @@ _next_sweep_s = time.monotonic() + _FIRST_SWEEP_S
 
 def write_markers(session: Session, asset_id: int, jobs: Sequence[Mapping[str, Any]]) -> None:
     """Writes a marker for each job of an event."""
-    # By key: no statement can insert the same one twice.
+    # Sorted out by key: one statement cannot insert the same key twice.
     values = {mark_of(job): json.dumps(job["id"]) for job in jobs}
     watcher = AssetStateStoreWriterKind.WATCHER.value
     rows = [
@@ -50,7 +50,7 @@ def insert_unless_there(dialect: str) -> Insert:
 
 
 def sweep(session: Session) -> None:
-    """Removes expired markers, some at a time."""
+    """Removes expired markers, a limited number per call."""
     global _next_sweep_s  # noqa: PLW0603 - one clock a process
     if time.monotonic() < _next_sweep_s:
         return

@@ -1,4 +1,4 @@
-"""Ensures one run of every DAG for each of this provider's asset events, on Airflow 3.3, which may leave an event out.
+"""Ensures one run of every DAG for each of this provider's asset events on Airflow 3.3, which can miss events.
 
 Airflow 3.4 keeps a row in the queue for each event and leaves none out: there, nothing here is needed or done. What is
 done changes rows of Airflow's own tables, so `[chasqui] complete_asset_runs` switches it off.
@@ -49,29 +49,31 @@ _log = logging.getLogger(__name__)
 
 _A_MOMENT = timedelta(microseconds=1)
 _CLOCKS_DIFFER_BY = timedelta(milliseconds=50)
-"""Of triggerers, at most: an event waits for the difference, with rows locked."""
+"""Largest clock difference between triggerers; an event waits that long, with rows locked."""
 _LOCK_TIMEOUT = "2s"
 
 
 def are_completed_here() -> bool:
-    """Whether this Airflow may leave events out, and `[chasqui] complete_asset_runs` is on."""
+    """Whether this Airflow can miss events and `[chasqui] complete_asset_runs` is on."""
     return may_leave_events_out() and conf.getboolean("chasqui", "complete_asset_runs", fallback=True)
 
 
 def put_in_line(session: Session, event: AssetEvent) -> None:
-    """Gives an event that is about to be stored a time after the last runs, and that of runs yet to be made with it."""
+    """Sets the time of an event about to be stored to after the last runs, and updates the queued runs to match."""
     try:
         with session.begin_nested(), _impatient(session):
             _put_in_line(session, event)
     except OperationalError as err:
         _log.warning(
-            "Airflow's rows for the runs of asset %d stay locked; its event is left to Airflow: %s", event.asset_id, err
+            "Airflow's rows for the runs of asset %dare still locked; Airflow handles its event: %s",
+            event.asset_id,
+            err,
         )
 
 
 @contextmanager
 def _impatient(session: Session) -> Iterator[None]:
-    """Waits for rows a short time only, where the database has such a setting."""
+    """Limits how long to wait for row locks, where the database has such a setting."""
     if session.get_bind().dialect.name != "postgresql":
         yield
         return
@@ -114,7 +116,7 @@ def _after_the_last_runs(session: Session, dags: Select[Any]) -> datetime | None
         return now
     behind = ahead - now + _A_MOMENT
     if behind > _CLOCKS_DIFFER_BY:
-        _log.warning("this clock is %s behind that of another triggerer; the event is left to Airflow", behind)
+        _log.warning("this clock is %s behind another triggerer's; Airflow handles the event", behind)
         return None
     # Airflow queues the DAG by this clock, and a moment that has not come yet would be too late for that run.
     time.sleep(behind.total_seconds())

@@ -1,1 +1,1 @@
-"""What an Airflow connection says: where the server is, and how its queues are set up."""
+"""The settings in an Airflow connection: where the server is, and how its queues are configured."""

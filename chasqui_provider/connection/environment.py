@@ -12,7 +12,7 @@ from chasqui_provider.connection.fields import ConnectionFields
 
 _EXTRA = "__extra__"
 _CONNECTION_SCHEMES = ("chasqui", "redis")
-"""Types of connections. A URI that begins with another scheme is the server's URL itself."""
+"""Connection types. A URI with another scheme is the server's URL itself."""
 
 
 def variable_of(conn_id: str) -> str:
@@ -41,8 +41,8 @@ def _of_json(conn_id: str, stored: str) -> ConnectionFields:
         extra = given.get("extra") or {}
         extra = json.loads(extra) if isinstance(extra, str) else extra
     except (ValueError, AttributeError):
-        # Never with the text itself: there may be a password in it.
-        raise ConfigError(f"connection {conn_id!r} begins like JSON, but is not what Airflow writes") from None
+        # The text itself is never shown: it may contain a password.
+        raise ConfigError(f"connection {conn_id!r} begins like JSON, but is not valid JSON of Airflow") from None
     plain = {name: given.get(name) for name in ("conn_type", "host", "port", "login", "password", "schema")}
     return ConnectionFields(conn_id, **plain, extra_dejson=extra)
 

@@ -1,4 +1,4 @@
-"""Extras of a connection one by one: switches, numbers, and what is said of TLS. Each is refused by its name."""
+"""Parses the extras of a connection: switches, numbers and TLS options. Errors name the extra."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def flag(extras: Mapping[str, Any], name: str) -> bool:
 
 
 def is_given(extras: Mapping[str, Any], name: str) -> bool:
-    """Whether it was set: a form sends false for an untouched switch."""
+    """Whether the switch was set; a form sends false for an untouched one."""
     return name in extras and extras[name] is not False
 
 

@@ -1,4 +1,4 @@
-"""The fields of an Airflow connection that count here, for those who have no connection object of Airflow's."""
+"""The fields of an Airflow connection that matter here, for callers without Airflow's own connection object."""
 
 from __future__ import annotations
 

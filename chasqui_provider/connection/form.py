@@ -37,45 +37,45 @@ BEHAVIOUR: dict[str, Any] = {
 FIELDS: dict[str, dict[str, Any]] = {
     "url": _text(
         "URL",
-        "Takes the place of host, port and database; leave the password in its own field.",
+        "Replaces host, port and database; leave the password in its own field.",
         format="password",
     ),
-    "queue_name": _text("Queue", "The queue that is meant when a task names none."),
+    "queue_name": _text("Queue", "The queue to use when a task names none."),
     "tls": _switch("TLS", "Connect with TLS."),
-    "ssl_ca_certs": _text("Authority", "PEM file of the authority that signed the server's certificate."),
+    "ssl_ca_certs": _text("Authority", "PEM file of the CA that signed the server's certificate."),
     "ssl_certfile": _text("Certificate", "PEM file of the client's certificate."),
     "ssl_keyfile": _text("Key", "PEM file of the client's key."),
     "ssl_cert_reqs": _text("Certificate check", enum=["required", "optional", "none"]),
     "ssl_check_hostname": {
-        **_switch("Check host name", "Whether the certificate must name the host."),
+        **_switch("Check host name", "Whether the host name is checked against the certificate."),
         "schema": {"type": ["boolean", "null"]},
     },
     "sentinel": _text("Sentinel service", "Ask the sentinels in 'host' for the master of this name."),
-    "sentinel_username": _text("Sentinel user", "Where the sentinels have users of their own."),
-    "sentinel_password": _text("Sentinel password", "The sentinels' own password.", format="password"),
+    "sentinel_username": _text("Sentinel user", "User name for the sentinels, if they have their own users."),
+    "sentinel_password": _text("Sentinel password", "Password for the sentinels.", format="password"),
     "sentinel_tls": {
-        **_switch("Sentinel TLS", "Whether the sentinels speak TLS; like the server itself if left out."),
+        **_switch("Sentinel TLS", "Whether the sentinels use TLS; defaults to the server's setting."),
         "schema": {"type": ["boolean", "null"]},
     },
     "cluster": _switch("Cluster", "The hosts are nodes of a Redis Cluster."),
     "embedded": _text("Embedded folder", "Run a private server in this folder instead of connecting to one."),
-    "max_stream_len": _number("Most waiting jobs", "How many jobs may wait in a queue."),
+    "max_stream_len": _number("Most waiting jobs", "How many jobs may be waiting in a queue."),
     "when_full": _text("When full", "Refuse the job, or drop the oldest.", enum=["error", "trim"]),
-    "max_delay_secs": _number("Longest delay", "Seconds a job may be delayed at most; 0 is no cap."),
+    "max_delay_secs": _number("Longest delay", "Longest delay of a job in seconds; 0 for no limit."),
     "connection_patience": _number(
-        "Patience", "Seconds for which an added job waits for a server that is not there; 30 if left out."
+        "Patience", "Seconds to wait for an unreachable server when adding a job; defaults to 30."
     ),
-    "dedup_ttl_secs": _number("Id kept for", "Seconds an id stays taken after its job was due."),
+    "dedup_ttl_secs": _number("Id kept for", "Seconds for which a job id stays taken after the job was due."),
 }
 
 
 def behaviour_for_hook() -> dict[str, Any]:
-    """What the form shows for the fields that every connection has, under the keys that a hook gives."""
+    """Labels and placeholders of the fields that every connection has, under the keys of a hook."""
     return {key.replace("-", "_"): value for key, value in BEHAVIOUR.items()}
 
 
 def widgets_for_hook() -> dict[str, Any]:
-    """The form's own fields. Where WTForms is not installed, Airflow's api-server puts stand-ins in its place."""
+    """The form's own fields. Without WTForms, Airflow's api-server installs stand-ins for it."""
     return {name: _widget(**field) for name, field in FIELDS.items()}
 
 

@@ -1,4 +1,4 @@
-"""Where a queue is, as lineage tools name it: the server's address, without login, password or options."""
+"""The location of a queue as lineage tools name it: the server's address without login, password or options."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LOCAL = ("unix", "embedded")
 
 
 class ServerLocation(NamedTuple):
-    """What a server's URL says of its address."""
+    """The address in a server's URL."""
 
     scheme: str
     """`redis`, with or without TLS, `redis+sentinel`, `redis+cluster`, `unix` or `embedded`."""
@@ -28,7 +28,7 @@ class ServerLocation(NamedTuple):
 
 
 def location_of(url: str) -> ServerLocation | None:
-    """The place that a URL names; None for a URL that cannot be read, of which no part may be shown."""
+    """The location that a URL names; None for an unreadable URL, of which no part may be shown."""
     scheme, _, rest = url.partition("://")
     scheme = scheme.lower().replace("rediss", "redis")
     before, _, query = rest.partition("?")

@@ -1,4 +1,4 @@
-"""Airflow's connections for those who know nothing of Airflow: the `chasqui.connections` entry point."""
+"""Airflow's connections for code that does not know Airflow: the `chasqui.connections` entry point."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from chasqui_provider.connection.settings import settings_of
 
 
 def connection_url(conn_id: str) -> str:
-    """The URL of a connection, from the environment, or from wherever else Airflow keeps it."""
+    """The URL of a connection, from the environment or from Airflow."""
     found = find_in_environment(conn_id)
     if found is not None:
         return settings_of(found).url
-    # What some versions of Airflow say on the way must not get into what a command prints for others to read.
+    # Some versions of Airflow print while they import; that has no place in the output of a command.
     with contextlib.redirect_stdout(sys.stderr):
         return _ask_airflow(conn_id)
 

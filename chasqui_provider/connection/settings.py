@@ -1,4 +1,4 @@
-"""What an Airflow connection says: where the server is, and how its queues are set up.
+"""The settings in an Airflow connection: where the server is, and how its queues are configured.
 
 Only the extras named here are read; any other is refused by name, so that a misspelt one is noticed, and no other
 option of the client can be reached.
@@ -34,7 +34,7 @@ _PASSWORD_IN_QUERY = re.compile(r"[?&]\w*password=([^&]*)")
 
 
 class ConnectionLike(Protocol):
-    """The fields of an Airflow connection that count here."""
+    """The fields of an Airflow connection that matter here."""
 
     conn_id: Any
     conn_type: Any
@@ -54,18 +54,18 @@ class Settings:
     """How to reach the queues of one connection."""
 
     url: str = field(repr=False)
-    """With the password in it: not to be shown."""
+    """Contains the password: never show it."""
     queue_name: str | None = None
-    """The queue that is meant when none is named."""
+    """The queue to use when none is named."""
     queue_options: dict[str, Any] = field(default_factory=dict)
     """Arguments of `Queue`."""
     conn_id: str = ""
     connection_patience: int = DEFAULT_PATIENCE_S
-    """Seconds for which a job that is to be added waits for a server that is not there."""
+    """Seconds to wait for an unreachable server when adding a job."""
 
     @property
     def secrets(self) -> list[str]:
-        """What no log may show: the passwords in the URL, as they stand there and as they are meant, and the URL."""
+        """What no log may show: the URL, and the passwords in it, both quoted and unquoted."""
         login = _LOGIN.fullmatch(self.url)
         inside = [login["password"] or ""] if login else []
         inside = [password for password in (*inside, *_PASSWORD_IN_QUERY.findall(self.url)) if password]
@@ -73,7 +73,7 @@ class Settings:
         return list(dict.fromkeys([*inside, *meant, self.url])) if inside else []
 
     def named(self, err: RedisError) -> RedisError:
-        """The same error, which also says which connection and which server it is about."""
+        """The same error, with the connection and the server named."""
         login = _LOGIN.fullmatch(self.url)
         server = (login["rest"] if login else "").partition("?")[0].partition("/")[0]
         text = str(err.args[0]) if err.args else ""
@@ -83,7 +83,7 @@ class Settings:
         return type(err)(f"connection {self.conn_id!r}{where}: {text}")
 
     def name_of(self, queue_name: str | None) -> str:
-        """The queue that is meant."""
+        """The queue of that name, or the default one."""
         name = queue_name or self.queue_name
         if not name:
             raise ConfigError("no queue_name: pass one, or set a default in the connection's extras")
@@ -102,7 +102,7 @@ def _settings(connection: ConnectionLike) -> Settings:
     if connection.conn_type == REDIS_CONN_TYPE:
         connection = translate(connection)
     if connection.conn_type not in (CONN_TYPE, "", None):
-        raise ConfigError(f"its type is {connection.conn_type!r}, and must be {CONN_TYPE!r} or {REDIS_CONN_TYPE!r}")
+        raise ConfigError(f"its type is {connection.conn_type!r} but must be {CONN_TYPE!r} or {REDIS_CONN_TYPE!r}")
     extras = _extras(connection.extra_dejson)
     places = [place for place in _PLACES if _is_set(extras, place)]
     if len(places) > 1:
@@ -124,7 +124,7 @@ def _settings(connection: ConnectionLike) -> Settings:
 def _patience(extras: Mapping[str, Any]) -> int:
     patience_s = whole_number("connection_patience", extras.get("connection_patience", DEFAULT_PATIENCE_S))
     if patience_s < 0:
-        raise ConfigError(f"connection_patience must be from 0 up, got {patience_s}")
+        raise ConfigError(f"connection_patience must not be negative, got {patience_s}")
     return patience_s
 
 
@@ -163,7 +163,7 @@ def _given_url(connection: ConnectionLike, extras: Mapping[str, Any]) -> str:
     found = _LOGIN.fullmatch(url)
     if connection.password and found:
         if found["password"]:
-            raise ConfigError("there is a password in url and one in the field for it: leave one of them out")
+            raise ConfigError("url and the password field both hold a password: leave one of them out")
         user = unquote(found["user"] or "") or connection.login
         url = f"{found['scheme']}{_login(user, connection.password)}{found['rest']}"
     return _with_query(url, query)
@@ -174,13 +174,13 @@ def _embedded_url(extras: Mapping[str, Any], *, tls: bool) -> str:
     if not folder.startswith("/"):
         raise ConfigError(f"embedded must be an absolute folder, got {folder!r}")
     if tls:
-        raise ConfigError("tls does not go with embedded: that server is reached without a network")
+        raise ConfigError("tls cannot be combined with embedded: that server is reached without a network")
     tls_query(extras, encrypted=False, how="name a server by its host")
     return f"embedded://{quote(folder)}"
 
 
 def _sentinel_query(extras: Mapping[str, Any]) -> dict[str, str]:
-    """How the sentinels are reached, where that is another way than to the server itself."""
+    """How to reach the sentinels, where it differs from how to reach the server."""
     query = {word: str(extras[word]) for word in _SENTINEL_WORDS if word in extras}
     if "sentinel_tls" in query:
         query["sentinel_tls"] = str(flag(extras, "sentinel_tls")).lower()

@@ -13,7 +13,7 @@ from chasqui_provider.task_functions import function_name
 
 
 class _ChasquiDecoratedOperator(DecoratedOperator, ChasquiEnqueueOperator):
-    """Sends a call to a worker and waits for what it returns, without a slot unless `deferrable` is off."""
+    """Sends a call to a worker and waits for its return value, without occupying a slot unless `deferrable` is off."""
 
     template_fields: Sequence[str] = (
         *DecoratedOperator.template_fields,

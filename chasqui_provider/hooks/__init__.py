@@ -1,1 +1,1 @@
-"""The hook: a connection becomes a queue."""
+"""The hook: turns a connection into queues."""

@@ -16,7 +16,7 @@ from chasqui_provider.connection.settings import CONN_TYPE, DEFAULT_CONN_ID, Set
 from chasqui_provider.hooks.reporting import ReportingQueue
 from chasqui_provider.version_compat import AIRFLOW_VERSION, is_hook_lineage_read
 
-# Whatever imports this module is a part of Airflow.
+# Only Airflow imports this module.
 name_program("airflow", str(AIRFLOW_VERSION))
 
 _PROBE_TIMEOUT_S = 10.0
@@ -62,7 +62,7 @@ class ChasquiHook(BaseHook):
         """A queue to use from blocking code; close it, or use it in a `with`."""
         settings = self.settings()
         name, options = settings.name_of(queue_name), _options(settings)
-        # Airflow's collector takes seconds to make: it is made only for a reader.
+        # Airflow's collector takes seconds to create, so it is created only if a plugin reads it.
         if self.report_lineage and is_hook_lineage_read():
             return ReportingQueue(name, hook=self, **options)
         return SyncQueue(name, **options)
@@ -82,15 +82,15 @@ class ChasquiHook(BaseHook):
         return Queue(settings.name_of(queue_name), **_options(settings))
 
     def settings(self) -> Settings:
-        """What the connection says."""
+        """The settings of the connection."""
         return _masked(settings_of(self.get_connection(self.chasqui_conn_id)))
 
     async def get_settings(self) -> Settings:
-        """What the connection says, asked for without blocking the event loop."""
+        """The settings of the connection, read without blocking the event loop."""
         return _masked(settings_of(await self.aget_connection(self.chasqui_conn_id)))
 
     def test_connection(self) -> tuple[bool, str]:
-        """Whether the server answers, and what it is; never raises."""
+        """Whether the server answers, and which server it is; never raises."""
         try:
             settings = self.settings()
             try:
@@ -99,7 +99,7 @@ class ChasquiHook(BaseHook):
                 return False, str(settings.named(err))
         except (ChasquiError, TimeoutError) as err:
             return False, str(err) or f"connection {self.chasqui_conn_id!r}: no answer in time"
-        except Exception as err:  # noqa: BLE001 - the form shows whatever is wrong
+        except Exception as err:  # noqa: BLE001 - the form shows every error
             return False, f"{type(err).__name__}: {err}"
 
 

@@ -1,4 +1,4 @@
-"""A queue that reports to Airflow what a task's own code does with it: the lineage of hooks."""
+"""A queue that reports hook lineage to Airflow: what a task's own code reads and writes."""
 
 from __future__ import annotations
 

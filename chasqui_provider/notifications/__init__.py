@@ -1,1 +1,1 @@
-"""Notifiers: a job for a callback."""
+"""Notifiers: callbacks that add a job."""

@@ -1,4 +1,4 @@
-"""The notifier: a job when a DAG or a task succeeds or fails."""
+"""The notifier: adds a job when a DAG or a task succeeds or fails."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Operators: put jobs on a queue, and manage what is on it."""
+"""Operators: add jobs to a queue and manage it."""

@@ -1,4 +1,4 @@
-"""The operator that puts many jobs on a queue, a chunk at a time."""
+"""The operator that adds many jobs to a queue, chunk by chunk."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Payloads = Iterable[Any] | Callable[..., Iterable[Any]] | Any
 
 
 class ChasquiBulkEnqueueOperator(AddsToQueue, ChasquiOperator):
-    """Puts many jobs on a queue; returns how many, how many of them it has added, and their ids only if asked.
+    """Puts many jobs on a queue; returns the total, how many were new, and their ids if asked.
 
     :param payloads: a list, an XCom, an iterator, or a function that returns one of those. It is called when the task
         runs, with what it takes of the task's context by name. What it yields is read a chunk at a time and never held
@@ -53,7 +53,7 @@ class ChasquiBulkEnqueueOperator(AddsToQueue, ChasquiOperator):
     ) -> None:
         super().__init__(**kwargs)
         if chunk_size < 1:
-            raise ValueError(f"chunk_size must be from 1 up, got {chunk_size}")
+            raise ValueError(f"chunk_size must be at least 1, got {chunk_size}")
         self.payloads = unrendered(payloads)
         self.items_are_jobs = items_are_jobs
         self.job_name = job_name
@@ -77,7 +77,7 @@ class ChasquiBulkEnqueueOperator(AddsToQueue, ChasquiOperator):
                 first, last = first or added[0].id, added[-1].id
                 if self.return_ids:
                     ids += [job.id for job in added]
-        self.log.info("added %d of %d jobs to queue %s; the others were there", queue.added, count, queue.name)
+        self.log.info("added %d of %d jobs to queue %s; the others were already there", queue.added, count, queue.name)
         summary = {
             "queue_name": queue.name,
             "count": count,
@@ -95,7 +95,7 @@ class ChasquiBulkEnqueueOperator(AddsToQueue, ChasquiOperator):
             raise type(err)(f"items {before} to {before + len(chunk) - 1} of payloads: {err.args[0]}") from err
         except RedisError as err:
             rest = "adds all of them again (fresh_ids)" if self.fresh_ids else "adds only the rest"
-            done = f"{before} jobs are on {queue.name}, of the next {len(chunk)} some may be; a retry {rest}"
+            done = f"{before} jobs are on {queue.name}, and some of the next {len(chunk)} may be; a retry {rest}"
             raise type(err)(f"{err.args[0]}; {done}") from err
 
     def _jobs(self, items: Iterable[Any], context: Any) -> Iterator[dict[str, Any]]:
@@ -122,7 +122,7 @@ class ChasquiBulkEnqueueOperator(AddsToQueue, ChasquiOperator):
 
 
 def _job(fields: dict[str, Any], default_id: str | None) -> dict[str, Any]:
-    """What `add_bulk` takes; checked here, where it is known which item it is."""
+    """An item for `add_bulk`; checked here, where the number of the item is known."""
     options = add_options(fields)
     name = as_text("name", fields["name"]) or ""
     job_id = as_text("job_id", fields.get("job_id")) or default_id

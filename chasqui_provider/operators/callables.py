@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Source:
-    """A function to be called, or an iterator to be read, when the task runs.
+    """A function to call, or an iterator to read, when the task runs.
 
     Its text is the same in every process: Airflow takes a DAG whose text has changed for a new version of it.
     """
@@ -33,19 +33,19 @@ class Source:
 
 
 def unrendered(value: Any) -> Any:
-    """The value of a template field: in a `Source`, if rendering must leave it alone."""
+    """The value of a template field, wrapped in a `Source` if it must not be rendered."""
     return Source(value) if callable(value) or isinstance(value, Iterator) else value
 
 
 def value_of(field: Any, context: Any, owner: Templater) -> Any:
-    """The value of a rendered field of an operator or notifier: an iterator, what a function returns, or what it is."""
+    """The value of a rendered field: an iterator, the return value of a function, or the value itself."""
     if not isinstance(field, Source):
         return field
     return _called(field.value, context, owner) if callable(field.value) else field.value
 
 
 def _called(function: Callable[..., Any], context: Any, owner: Templater) -> Any:
-    """What a function returns that takes what it likes of the context by name.
+    """The return value of a function that takes any part of the context by name.
 
     `context` and `jinja_env` are there too: that is what a callable in a template field is given elsewhere in Airflow.
     """
@@ -53,7 +53,7 @@ def _called(function: Callable[..., Any], context: Any, owner: Templater) -> Any
     try:
         kwargs = determine_kwargs(function, (), offered)
     except ValueError:
-        kwargs = {}  # what is written in C may not say what it takes
+        kwargs = {}  # functions written in C may have no signature
     return function(**kwargs)
 
 

@@ -1,4 +1,4 @@
-"""The operators by the names that people import."""
+"""The operators under their public names."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from chasqui_provider.waiting.outcome import Outcome
 from chasqui_provider.waiting.results import OnDead, check_on_dead, timeout_text, values_of, wait_now
 
 ADDED = "added"
-"""The key of the XCom that says `false` when a task has added no job, because the id was taken."""
+"""Key of the XCom that is `false` when a task added no job because the id was taken."""
 
 
 def add_options(source: Any) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def add_options(source: Any) -> dict[str, Any]:
 
 
 def earliest_of_id_ms(settings: Settings) -> int:
-    """Events from before this are of an earlier run of an id: the id was free again."""
+    """Events from before this belong to an earlier job with the same id."""
     taken_s = settings.queue_options.get("dedup_ttl_secs") or ProducerConfig().dedup_ttl_secs
     return int((time() - taken_s) * 1000)
 
@@ -56,7 +56,7 @@ def _checked_timeout(value: timedelta | float | None) -> timedelta | None:
 
 
 class ChasquiOperator(BaseOperator):
-    """What the operators of this package share."""
+    """Base class of the operators of this package."""
 
     template_fields: Sequence[str] = ("queue_name",)
     ui_color = "#f3e6d3"
@@ -74,7 +74,7 @@ class ChasquiOperator(BaseOperator):
 
 
 class ChasquiEnqueueOperator(AddsToQueue, ChasquiOperator):
-    """Puts one job on a queue; returns its id, or with `wait_for_result` what its handler returned.
+    """Puts one job on a queue; returns its id, or its result with `wait_for_result`.
 
     :param job_name: the job's name.
     :param payload: anything MessagePack can hold, or a function that returns it: called when the task runs, with what
@@ -145,7 +145,7 @@ class ChasquiEnqueueOperator(AddsToQueue, ChasquiOperator):
         self._is_given = False
 
     def execute(self, context: Any) -> Any:
-        """Adds the job, and waits for it if asked to."""
+        """Adds the job, and waits for it with `wait_for_result`."""
         settings = self.hook.settings()
         job_id = self._add(context)
         if not self.wait_for_result:
@@ -174,13 +174,13 @@ class ChasquiEnqueueOperator(AddsToQueue, ChasquiOperator):
         return timeout_text(settings, self.queue_name, [job_id] if job_id else [], limit)
 
     def on_kill(self) -> None:
-        """Cancels a delayed job, if `cancel_on_kill` is set."""
+        """Cancels the job if it is still delayed and `cancel_on_kill` is set."""
         if self.cancel_on_kill and self._waiting_for is not None:
             with self.hook.open_queue(self.queue_name) as queue:
                 queue.cancel_delayed(self._waiting_for)
 
     def job_payload(self, context: Any) -> Any:
-        """What the job carries."""
+        """The job's payload."""
         return from_json(value_of(self.payload, context, self))
 
     def _add(self, context: Any) -> str:

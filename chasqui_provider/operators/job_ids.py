@@ -1,4 +1,4 @@
-"""Ids that a task gives its jobs: the same ones however often it is retried, others when it is cleared."""
+"""Ids that a task gives its jobs: the same after a retry, new ones after a clear."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 from typing import Any
 
 _MAX_BYTES = 512
-"""Well under what the engine accepts, with room for an item's number."""
+"""Well below the engine's limit, with room for an item's number."""
 
 
 def task_job_id(context: Any, item: int | None = None) -> str:
@@ -21,7 +21,7 @@ def task_job_id(context: Any, item: int | None = None) -> str:
 
 
 def _tries_before_clear(ti: Any) -> int:
-    """How many tries there were when the task was last cleared; 0 if it never was.
+    """The number of tries when the task was last cleared; 0 if it never was.
 
     A clear gives the task as many tries more as it has retries, and that sets `max_tries`.
     """

@@ -1,4 +1,4 @@
-"""What a task did with a queue, as OpenLineage asks its operator: the queue as a dataset, the jobs as a run facet."""
+"""What a task did with a queue, for OpenLineage: the queue as a dataset, the jobs as a run facet."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     Lineage = OperatorLineage[Any, Any]
 
 MOST_JOB_IDS = 100
-"""Ids that a run facet names at most: an event is sent for every task, and a bulk may add millions."""
+"""At most this many ids in a run facet: every task sends an event, and a bulk may add millions of jobs."""
 
 
 class _QueueLineage:
-    """The methods that OpenLineage looks for; it is asked for nothing where that is not installed."""
+    """The methods that OpenLineage calls; they do nothing where it is not installed."""
 
     queue_name: str | None
     chasqui_conn_id: str
@@ -40,7 +40,7 @@ class _QueueLineage:
         return self._lineage()
 
     def get_openlineage_facets_on_failure(self, task_instance: Any) -> Lineage | None:
-        """The same of a task that failed: what it added is there."""
+        """The same for a failed task: the jobs that it added are on the queue."""
         del task_instance
         return self._lineage()
 
@@ -57,7 +57,7 @@ class _QueueLineage:
             place, queue = location_of(settings.url), settings.name_of(self.queue_name)
             ids, count = self.lineage_jobs()
         except (ChasquiError, AirflowNotFoundException):
-            return None  # the task itself fails of it, and says more
+            return None  # the task itself fails with this error, and in more detail
         if place is None:
             return None
         dataset = Dataset(namespace=place.namespace, name=queue)
@@ -82,7 +82,7 @@ class AddsToQueue(_QueueLineage):
         self._noted_count += len(ids)
 
     def lineage_jobs(self) -> tuple[list[str], int]:
-        """Those that were added so far."""
+        """The jobs added so far."""
         return list(self._noted), self._noted_count
 
 

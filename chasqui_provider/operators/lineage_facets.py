@@ -12,6 +12,6 @@ class ChasquiJobsRunFacet(RunFacet):
 
     queue: str
     jobIds: list[str]  # noqa: N815 - OpenLineage's facets are written so
-    """The first of them, at most 100."""
+    """The first ids, at most 100."""
     jobCount: int  # noqa: N815
-    """How many there are."""
+    """The total number."""

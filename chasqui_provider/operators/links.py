@@ -30,12 +30,12 @@ def queue_page(queue_name: str, chasqui_conn_id: str) -> str:
 
 @attrs.define()
 class ChasquiQueueLink(BaseOperatorLink):
-    """Leads to the page of the queue that a task used."""
+    """Links to the page of the queue that a task used."""
 
     name = "Queue"
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
-        """The address; nothing when neither the task nor its connection names a queue."""
+        """The address; empty when neither the task nor its connection names a queue."""
         del ti_key
         conn_id = operator.chasqui_conn_id
         queue_name = getattr(operator, "queue_name", None) or _default_queue(conn_id)
@@ -46,4 +46,4 @@ def _default_queue(conn_id: str) -> str | None:
     try:
         return ChasquiHook(conn_id).settings().queue_name
     except (ChasquiError, AirflowNotFoundException):
-        return None  # the task itself fails of it, and says more than a link could
+        return None  # the task itself fails with this error, and in more detail

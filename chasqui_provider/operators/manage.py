@@ -19,13 +19,13 @@ _MANY = 10_000
 class ChasquiUpsertRepeatableOperator(ChasquiOperator):
     """Stores a repeatable spec, or replaces the one of the same name and pattern; returns its key.
 
-    :param payload: what its jobs carry, or a function that returns it, as for `ChasquiEnqueueOperator`.
+    :param payload: the payload of its jobs, or a function that returns it, as for `ChasquiEnqueueOperator`.
     :param cron: when to fire, in the zone `tz`; or
     :param every_ms: the time from one fire to the next.
     :param limit: how many jobs it makes in all.
     :param start_after: it fires after this time.
     :param end_before: it does not fire after this time.
-    :param missed_fires: what becomes of missed fires: a `MissedFiresPolicy` or its fields.
+    :param missed_fires: what happens to missed fires: a `MissedFiresPolicy` or its fields.
     """
 
     template_fields: Sequence[str] = (
@@ -103,7 +103,7 @@ class ChasquiRemoveRepeatableOperator(ChasquiOperator):
 
 
 class ChasquiCancelDelayedOperator(ChasquiOperator):
-    """Takes delayed jobs back; returns, by id, whether each was still delayed and now never runs."""
+    """Cancels delayed jobs; returns, by id, whether each was still delayed and so will never run."""
 
     template_fields: Sequence[str] = (*ChasquiOperator.template_fields, "job_ids")
 
@@ -112,7 +112,7 @@ class ChasquiCancelDelayedOperator(ChasquiOperator):
         self.job_ids = job_ids
 
     def execute(self, context: Any) -> dict[str, bool]:
-        """Takes them back."""
+        """Cancels the jobs."""
         del context
         job_ids = as_ids(self.job_ids)
         with self.hook.open_queue(self.queue_name) as queue:
@@ -120,7 +120,7 @@ class ChasquiCancelDelayedOperator(ChasquiOperator):
 
 
 class ChasquiReplayDlqOperator(ChasquiOperator):
-    """Gives dead jobs another life; returns how many were moved back to the stream."""
+    """Replays dead letters; returns how many were moved back to the stream."""
 
     template_fields: Sequence[str] = (*ChasquiOperator.template_fields, "limit")
 
@@ -138,11 +138,11 @@ class ChasquiReplayDlqOperator(ChasquiOperator):
 class ChasquiSnapshotRepeatablesOperator(ChasquiOperator):
     """Keeps a queue's repeatable specs in an Airflow variable, from which `dags_from_queue` makes DAGs.
 
-    Returns the keys of the specs. When the server cannot be reached the task fails and the snapshot stays as it was.
+    Returns the keys of the specs. When the server cannot be reached, the task fails and the snapshot is unchanged.
     """
 
     def execute(self, context: Any) -> list[str]:
-        """Reads the specs and keeps them."""
+        """Reads the specs and stores them."""
         del context
         with self.hook.open_queue(self.queue_name) as queue:
             specs = queue.get_repeatable_jobs(_MANY)

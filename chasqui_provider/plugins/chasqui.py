@@ -24,7 +24,7 @@ _ICON = (
 
 
 class _LazyList:
-    """A list that is made at its first use, so that its imports cost nothing before."""
+    """A list built on first use, so that its imports cost nothing until then."""
 
     def __init__(self, make: Callable[[], list[Any]]) -> None:
         self._make = make
@@ -49,7 +49,7 @@ def _views() -> list[Any]:
         return []
     (mounted,) = _apps()
     href = f"{airflow_path()}{mounted['url_prefix']}/"
-    # With a route of its own it opens inside Airflow's page; without one it would be a link that leads away.
+    # With a route it opens inside Airflow's page; without one it would be an external link.
     view = {"name": "Chasqui", "href": href, "url_route": "chasqui", "destination": "nav", "category": "browse"}
     return [{**view, "icon": _ICON}]
 
@@ -59,7 +59,7 @@ def _listeners() -> list[Any]:
 
 
 class ChasquiPlugin(AirflowPlugin):
-    """Loaded through the `airflow.plugins` entry point: a provider's own `plugins` key is not."""
+    """Loaded through the `airflow.plugins` entry point: Airflow ignores a provider's `plugins` key."""
 
     name = "chasqui"
     timetables = [RepeatableTimetable]  # noqa: RUF012 - the base class declares it so

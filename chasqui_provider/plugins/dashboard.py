@@ -26,14 +26,14 @@ PREFIX = "/chasqui"
 
 
 class AirflowConnections:
-    """Airflow's connections of type `chasqui`: of the database, of the environment, and those that a setting names."""
+    """Airflow's connections of type `chasqui`: from the database, the environment, and a setting."""
 
     async def names(self) -> Sequence[str]:
-        """Their ids, in order."""
+        """Their ids, sorted."""
         return await asyncio.to_thread(_names)
 
     async def url(self, name: str) -> str:
-        """Where one leads; `KeyError` for what is no connection, or of another type."""
+        """The URL of one; `KeyError` if it does not exist or has another type."""
         found = await asyncio.to_thread(_find, name)
         if found is None:
             raise KeyError(name)
@@ -58,7 +58,7 @@ def _of_environment() -> Iterator[str]:
         if not variable.startswith(CONN_ENV_PREFIX):
             continue
         name = variable.removeprefix(CONN_ENV_PREFIX).lower()
-        # One that cannot be read must not hide the others.
+        # An unreadable one does not hide the others.
         with contextlib.suppress(Exception):
             if _is_ours(environment.get_connection(name)):
                 yield name
@@ -97,7 +97,7 @@ class AirflowGuard:
             return await asyncio.to_thread(_may_one, user, method, connection)
         if await asyncio.to_thread(_may_all, user, method):
             return True
-        # Some may read or edit certain connections only.
+        # Some users may read or edit only certain connections.
         for name in await self._connections.names():
             if await asyncio.to_thread(_may_one, user, method, name):
                 return True
@@ -119,7 +119,7 @@ def _details(conn_id: str) -> ConnectionDetails:
 
 
 def dashboard_app() -> FastAPI:
-    """The dashboard, to be mounted at `PREFIX`."""
+    """The dashboard, for mounting at `PREFIX`."""
     connections = AirflowConnections()
     payloads: Any = conf.get("chasqui", "dashboard_payloads", fallback="show")
     return create_app(connections, AirflowGuard(connections), DashboardSettings(payloads=payloads))

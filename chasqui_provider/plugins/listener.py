@@ -29,7 +29,7 @@ def on_asset_event_emitted(asset_event: Any) -> None:
     from chasqui_provider.asset_events import markers, run_queue
 
     session, event = found
-    # An error here must not lose the event, as it would on servers that abort a transaction at its first error.
+    # In a savepoint: some databases abort the whole transaction at the first error, and the event would be lost.
     with session.begin_nested():
         if jobs := payload.get("jobs"):
             markers.write_markers(session, event.asset_id, jobs)

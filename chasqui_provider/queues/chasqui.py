@@ -1,4 +1,4 @@
-"""Chasqui for `MessageQueueTrigger(scheme="chasqui", queue_name=…)`."""
+"""The Chasqui provider for `MessageQueueTrigger(scheme="chasqui", queue_name=…)`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from chasqui_provider.triggers.chasqui import ChasquiMessageTrigger
 
 
 class ChasquiMessageQueueProvider(BaseMessageQueueProvider):
-    """Makes a `ChasquiMessageTrigger` of the trigger's arguments."""
+    """Makes a `ChasquiMessageTrigger` from the trigger's arguments."""
 
     scheme = "chasqui"
 

@@ -34,7 +34,7 @@ class ChasquiJobResultSensor(ReadsFromQueue, BaseSensorOperator):
 
     A job in the dead letters fails the task at once, with reason and detail (`soft_fail` makes it a skip), or with
     `on_dead="return"` its death is returned in place of its result. A job that completed but whose result is gone
-    fails the task too, instead of being waited for in vain.
+    fails the task too, instead of waiting until the timeout.
 
     :param job_ids: one id, or many; of none there is nothing to wait for.
     :param deferrable: wait without a worker slot, unless the jobs end at once. Where ids and queue are known when the
@@ -80,7 +80,7 @@ class ChasquiJobResultSensor(ReadsFromQueue, BaseSensorOperator):
             )
 
     def execute(self, context: Any) -> Any:
-        """Waits in the triggerer, or pokes."""
+        """Defers to the triggerer, or pokes."""
         job_ids = ids_to_wait_for(self.job_ids)
         if not job_ids:
             return []
@@ -102,11 +102,11 @@ class ChasquiJobResultSensor(ReadsFromQueue, BaseSensorOperator):
         return self.defer(trigger=trigger, method_name="execute_complete", timeout=timeout)
 
     def _raise_poke_interval(self) -> None:
-        """Between two pokes in mode "reschedule", a task is queued again as after a deferral, and can fail like one."""
+        """In mode "reschedule" a task is queued again between pokes, as after a deferral, and can fail the same way."""
         shortest_s = lag_s(self)
         if self.mode == "reschedule" and self.poke_interval < shortest_s:
             self.log.info(
-                "poke_interval raised from %g s to %g s: with less, Airflow fails the task",
+                "poke_interval raised from %g s to %g s: Airflow would fail the task with a shorter one",
                 self.poke_interval,
                 shortest_s,
             )
@@ -139,7 +139,7 @@ class ChasquiJobResultSensor(ReadsFromQueue, BaseSensorOperator):
         return self._results(event)
 
     def lineage_jobs(self) -> tuple[list[str], int]:
-        """Those that are waited for."""
+        """The ids of the jobs to wait for."""
         job_ids = ids_to_wait_for(self.job_ids)
         return job_ids[:MOST_JOB_IDS], len(job_ids)
 
@@ -150,7 +150,7 @@ class ChasquiJobResultSensor(ReadsFromQueue, BaseSensorOperator):
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether nothing is left to be filled in.
+    """Whether no template or XCom is left to be rendered.
 
     An XCom can only be read in a worker. So can a template: of what one may ask for while it is rendered, the
     triggerer of Airflow 3.3 answers a part, and is silent for ever about the rest, XComs among it.

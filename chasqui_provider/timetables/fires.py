@@ -1,4 +1,4 @@
-"""Which fire of a spec becomes the next run of its DAG. Pure, and without a memory: all it goes by is the last run."""
+"""Decides which fire of a spec becomes the next run of its DAG. Pure and stateless: it depends on the last run only."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from chasqui_engine import ConfigError, RepeatableSpec
 from chasqui_engine.schedule import first_fire_ms, plan_fires
 
 LATE_MS = 60_000
-"""A fire is not missed yet when it came up so short a time ago: Airflow may be about to make its run."""
+"""A fire counts as missed only after this time: Airflow may be about to create its run."""
 _MOST_CRON_FIRES = 10_000
-"""A limit on cron fires is counted one by one."""
+"""Bounded because the fires of a cron expression are counted one by one."""
 _FIRST_WINDOW_MS = 1000
 
 
 class Fires:
-    """The fires of one spec: a row that begins with its first one, and ends where the spec says."""
+    """The sequence of fires of one spec, from the first to the last."""
 
     def __init__(self, spec: RepeatableSpec) -> None:
         self.spec = spec
@@ -33,7 +33,7 @@ class Fires:
             )
 
     def first(self, since_ms: int, not_before_ms: int) -> int | None:
-        """The first fire, from `not_before_ms` on, of the row that began at `since_ms`; None if there is none."""
+        """The first fire, from `not_before_ms` on, of the sequence that began at `since_ms`; None if there is none."""
         try:
             first_ms = first_fire_ms(self._row, since_ms)
         except ConfigError:
@@ -41,16 +41,16 @@ class Fires:
         return first_ms if first_ms >= not_before_ms else self._next_after(first_ms, not_before_ms - 1)
 
     def after(self, at_ms: int) -> int | None:
-        """The fire that follows another."""
+        """The fire after the given one."""
         return self._next_after(at_ms, at_ms)
 
     def end_ms(self, first_ms: int) -> float:
-        """The last moment at which a row with this first fire may have another."""
+        """The latest time at which a sequence with this first fire may fire."""
         by_date = math.inf if self.spec.end_before_ms is None else self.spec.end_before_ms
         return by_date if self.spec.limit is None else min(by_date, _nth_ms(self._row, first_ms, self.spec.limit))
 
     def choose(self, due_ms: int, now_ms: int, end_ms: float) -> int | None:
-        """The fire to make instead of one that is due, as the spec's policy says if others have come up since."""
+        """The fire that takes the place of a due one, by the spec's policy, if later ones are due too."""
         passed_ms = int(min(now_ms, end_ms))
         following_ms = self.after(due_ms)
         if following_ms is None or following_ms > passed_ms:
@@ -62,7 +62,7 @@ class Fires:
         return newest_ms if now_ms - newest_ms <= LATE_MS else self._next_after(due_ms, now_ms)
 
     def _next_after(self, at_ms: int, moment_ms: int) -> int | None:
-        """The first fire after a moment in the row that `at_ms` belongs to."""
+        """The first fire after a given time in the sequence that `at_ms` belongs to."""
         return plan_fires(self._row, at_ms, 0, moment_ms).next_fire_ms
 
     def _oldest_of_newest(self, due_ms: int, now_ms: int, count: int) -> int:
@@ -80,7 +80,7 @@ class Fires:
         return self._fires_between(due_ms - 1, now_ms, count)[0]
 
     def _fires_between(self, after_ms: int, until_ms: int, count: int) -> deque[int]:
-        """The newest `count` fires of a cron expression between two moments."""
+        """The newest `count` fires of a cron expression in a time range."""
         fires: deque[int] = deque(maxlen=count)
         at_ms = self.spec.pattern.next_after_ms(after_ms)
         while at_ms is not None and at_ms <= until_ms:
@@ -91,7 +91,7 @@ class Fires:
 
 @lru_cache(maxsize=1000)
 def _nth_ms(row: RepeatableSpec, first_ms: int, count: int) -> float:
-    """The time of a row's last fire, if it has so many."""
+    """The time of the last fire allowed by the limit, if the sequence gets that far."""
     if row.pattern.interval_ms is not None:
         return first_ms + (count - 1) * row.pattern.interval_ms
     at_ms: int | None = first_ms

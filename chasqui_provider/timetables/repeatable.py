@@ -49,7 +49,7 @@ class RepeatableTimetable(Timetable):
         self.description = f"Chasqui: {spec.resolved_key()}"
 
     def serialize(self) -> dict[str, Any]:
-        """The spec as JSON; its payload has no part in when it fires."""
+        """The spec as JSON, without its payload, which does not affect when it fires."""
         spec = self.spec
         return {
             "job_name": spec.job_name,
@@ -64,7 +64,7 @@ class RepeatableTimetable(Timetable):
 
     @classmethod
     def deserialize(cls, data: dict[str, Any]) -> Timetable:
-        """The timetable that `serialize` described."""
+        """The timetable from the output of `serialize`."""
         spec = RepeatableSpec(
             data["job_name"],
             RepeatPattern(**data["pattern"]),
@@ -86,20 +86,20 @@ class RepeatableTimetable(Timetable):
 
     @property
     def summary(self) -> str:
-        """What the list of DAGs shows."""
+        """The summary shown in the list of DAGs."""
         pattern = self.spec.pattern
         if pattern.interval_ms is not None:
             return f"every {timedelta(milliseconds=pattern.interval_ms)}"
         return f"{pattern.expression} {pattern.tz or 'UTC'}"
 
     def infer_manual_data_interval(self, *, run_after: DateTime) -> DataInterval:
-        """The interval of a manual run is its moment."""
+        """The data interval of a manual run begins and ends at its time."""
         return DataInterval.exact(run_after)
 
     def next_dagrun_info(
         self, *, last_automated_data_interval: DataInterval | None, restriction: TimeRestriction
     ) -> DagRunInfo | None:
-        """The next run. Never raises: operators ask it as well."""
+        """The next run. Never raises: operators call it as well."""
         now_ms = _now_ms()
         first_ms = self._first_ms(restriction, now_ms)
         if first_ms is None:
@@ -129,7 +129,7 @@ class RepeatableTimetable(Timetable):
         return next((start_ms for start_ms in starts_ms if start_ms is not None), None)
 
     def _recent_ms(self, at_ms: int) -> int:
-        """Where `every` begins without a start: at whole intervals since the epoch, the same after every parse."""
+        """The base of `every` without a start: whole intervals since the epoch, the same at every parse."""
         interval = self.spec.pattern.interval_ms
         return at_ms if interval is None else at_ms // interval * interval
 

@@ -41,11 +41,11 @@ def dags_from_queue(
     dag_id_prefix: str | None = None,
     **dag_options: Any,
 ) -> dict[str, DAG]:
-    """One DAG per spec in a queue's snapshot, by id; in a DAG file: `globals().update(dags_from_queue(...))`.
+    """One DAG per spec in a queue's snapshot, by DAG id; in a DAG file: `globals().update(dags_from_queue(...))`.
 
     :param tasks: called once per DAG, inside it, with the spec: makes the tasks. The spec's payload stays in Redis.
     :param start_date: when the DAGs begin; they fire in the row in which the engine fires.
-    :param dag_id_prefix: what the ids begin with; by default the queue's name.
+    :param dag_id_prefix: prefix of the DAG ids; by default the queue's name.
     :param dag_options: arguments of `DAG`.
     """
     snapshot = Variable.get(snapshot_variable(queue_name, chasqui_conn_id), default=None, deserialize_json=True)
@@ -81,7 +81,7 @@ def _spec(fields: dict[str, Any]) -> tuple[RepeatableSpec, int | None]:
 
 
 def _id_part(text: str) -> str:
-    """The characters of a text that an id may hold; where some are lost, a few letters of a hash keep it unique."""
+    """A text reduced to the characters that an id may hold; a short hash keeps it unique if some are lost."""
     kept = re.sub(r"[^\w.-]+", "_", text).strip("_")
     if kept == text:
         return kept

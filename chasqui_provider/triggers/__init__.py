@@ -1,1 +1,1 @@
-"""Triggers: wait without a worker slot, and wake DAGs."""
+"""Triggers: wait without a worker slot, and trigger DAGs."""

@@ -1,4 +1,4 @@
-"""The triggers by the names that people import, and under which Airflow stores them."""
+"""The triggers under their public names, which Airflow stores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The trigger that follows a queue's events and wakes DAGs with them."""
+"""The trigger that follows a queue's events and triggers DAGs with them."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from chasqui_provider.version_compat import read_asset_state, write_asset_state
 _log = logging.getLogger(__name__)
 
 _STORED_AFTER_S = 5.0
-"""An event that left the trigger so long ago is in Airflow's database; only then is its place remembered."""
+"""An event yielded this long ago is assumed to be in Airflow's database; its cursor is stored only then."""
 
 _POSITION = "chasqui_last_event_id"
 
 
 class ChasquiEventTrigger(BaseEventTrigger):
-    """Wakes DAGs with what happens on a queue: `{"queue_name": …, "events": [{"event": "dlq", "job_id": …}, …]}`.
+    """Triggers DAGs with what happens on a queue: `{"queue_name": …, "events": [{"event": "dlq", "job_id": …}, …]}`.
 
     Resumes where it stopped, through the asset's state store; after a crash the last few seconds may be repeated.
-    Where Airflow has no such store, or several assets watch through one trigger, it begins with what is new.
+    Without such a store, or when several assets share one trigger, it begins with new events.
 
-    :param events: names of events that count ("completed", "failed", "dlq" …); empty for all.
-    :param job_names: names of jobs that count; empty for all.
+    :param events: names of the events to follow ("completed", "failed", "dlq" …); empty for all.
+    :param job_names: names of the jobs to follow; empty for all.
     :param job_id_prefix: what a job's id must begin with.
-    :param batch_size: events in one asset event at most; Airflow makes one run of several that come within a blink.
-    :param linger: seconds to wait for more before an incomplete batch is passed on.
-    :param from_start: at the very first start, begin with the oldest event that is kept, instead of what is new.
+    :param batch_size: at most this many events in one asset event; Airflow makes one run of several at once.
+    :param linger: seconds an incomplete batch waits for more.
+    :param from_start: at the very first start, begin with the oldest kept event instead of new ones.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class ChasquiEventTrigger(BaseEventTrigger):
         self.from_start = from_start
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """What the trigger is made from again in the triggerer."""
+        """The class path and arguments from which the triggerer recreates the trigger."""
         return (
             "chasqui_provider.triggers.chasqui.ChasquiEventTrigger",
             {
@@ -82,7 +82,7 @@ class ChasquiEventTrigger(BaseEventTrigger):
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Follows the events; breaks of the connection are ridden out."""
+        """Follows the events; reconnects when the connection breaks."""
         settings = await ChasquiHook(self.chasqui_conn_id).get_settings()
         name = settings.name_of(self.queue_name)
         place = _Place(getattr(self, "asset_state_store", None))
@@ -127,7 +127,7 @@ class ChasquiEventTrigger(BaseEventTrigger):
 
 def _describe(event: QueueEvent) -> dict[str, Any]:
     named = {"event": event.name, "job_id": event.job_id, "job_name": event.job_name, "entry_id": event.entry_id}
-    # A field of any name may be there; it does not stand for what an event is.
+    # A field may have any name; it does not replace the fields of the event itself.
     fields: dict[str, Any] = to_json({**named, **event.fields, **named})
     return fields
 
@@ -138,34 +138,34 @@ async def _pump(events: QueueEvents, arrived: asyncio.Queue[QueueEvent]) -> None
 
 
 class _Place:
-    """Where in the events stream the trigger is, kept in the asset's state store."""
+    """The trigger's cursor in the events stream, kept in the asset's state store."""
 
     def __init__(self, store: Any) -> None:
         self._store = store
         self._passed: deque[tuple[float, str]] = deque()
 
     async def load(self) -> str | None:
-        """The place that was kept last."""
+        """The cursor that was stored last."""
         if self._store is None:
             return None
         try:
             kept = await read_asset_state(self._store, _POSITION)
-        except ValueError:  # the trigger serves several assets, and none of them is the one to ask
+        except ValueError:  # the trigger serves several assets, so there is no single store to ask
             self._store = None
             return None
         return kept if isinstance(kept, str) else None
 
     async def save(self, entry_id: str) -> None:
-        """Keeps a place."""
+        """Stores a cursor."""
         if self._store is not None:
             await write_asset_state(self._store, _POSITION, entry_id)
 
     def passed(self, entry_id: str) -> None:
-        """The trigger is past an entry; its id is stored once the asset event of it is surely stored."""
+        """Records that an entry was passed; its id is stored once its asset event is surely stored."""
         self._passed.append((asyncio.get_running_loop().time() + _STORED_AFTER_S, entry_id))
 
     async def keep(self) -> None:
-        """Keeps places as they come of age."""
+        """Stores cursors once they are old enough."""
         while True:
             await asyncio.sleep(_STORED_AFTER_S / 5)
             ripe = None

@@ -1,4 +1,4 @@
-"""What triggers select jobs and events by."""
+"""Filters by which triggers select jobs and events."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def as_names(given: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def as_event_names(given: str | Sequence[str]) -> tuple[str, ...]:
-    """One event, or several, that there are."""
+    """One event name or several, each of them known."""
     names = as_names(given)
     if unknown := [name for name in names if name not in EVENT_NAMES]:
         raise ValueError(f"unknown events: {', '.join(map(repr, unknown))}; known are {', '.join(EVENT_NAMES)}")

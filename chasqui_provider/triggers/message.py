@@ -1,4 +1,4 @@
-"""The trigger that takes jobs from a queue and wakes DAGs with them."""
+"""The trigger that takes jobs from a queue and triggers DAGs with them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from airflow.triggers.shared_stream import SharedStreamProducer
 
 _STORED_AFTER_S = 10.0
-"""Without confirmation (Airflow before 3.3), an event that left the trigger so long ago is taken for stored."""
+"""Without confirmation (Airflow before 3.3), an event yielded this long ago is assumed to be stored."""
 
 
 class ChasquiMessageTrigger(BaseEventTrigger):
@@ -35,10 +35,10 @@ class ChasquiMessageTrigger(BaseEventTrigger):
     into one event, which costs less; before Airflow 3.3, jobs in another event may be left to a later run.
 
     :param group: the consumer group; the engine's workers use "default".
-    :param job_names: accept jobs of these names only; others are rejected.
-    :param batch_size: jobs in one event at most; an event also ends where its jobs make 256 KiB.
-    :param linger: seconds that an incomplete batch waits for more.
-    :param max_in_flight: jobs that may wait to be stored.
+    :param job_names: accept only jobs with these names; others are rejected.
+    :param batch_size: at most this many jobs in one event, which also ends at 256 KiB.
+    :param linger: seconds an incomplete batch waits for more.
+    :param max_in_flight: at most this many jobs waiting to be stored.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class ChasquiMessageTrigger(BaseEventTrigger):
         )
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """What the trigger is made from again in the triggerer."""
+        """The class path and arguments from which the triggerer recreates the trigger."""
         options = self.options
         return (
             f"{type(self).__module__.replace('triggers.message', 'triggers.chasqui')}.{type(self).__qualname__}",
@@ -79,7 +79,7 @@ class ChasquiMessageTrigger(BaseEventTrigger):
         )
 
     def accepts(self, payload: dict[str, Any]) -> bool:
-        """Whether a job is wanted, given as an event with it alone; one that is not goes to the dead letters.
+        """Whether to accept a job, given as an event with only that job; rejected jobs go to the dead letters.
 
         For subclasses.
         """
@@ -94,7 +94,7 @@ class ChasquiMessageTrigger(BaseEventTrigger):
 
     @classmethod
     def create_shared_stream_producer(cls, kwargs: dict[str, Any]) -> SharedStreamProducer:
-        """The side of the stream that talks to the queue."""
+        """The producer side of the stream, which reads the queue."""
         from chasqui_provider.triggers.shared_stream import JobStreamProducer
 
         trigger = cls(**kwargs)
@@ -106,11 +106,11 @@ class ChasquiMessageTrigger(BaseEventTrigger):
             payload = self._wanted(batch, await drop_repeated(batch.payload(queue_name), self.asset_state_store))
             if payload["jobs"]:
                 yield QuietEvent(payload)
-            # Reached only when the event is on its way; a trigger that is cancelled before never gets here.
+            # Reached only once the event was passed on; a trigger cancelled before that never gets here.
             batch.handed_on += 1
 
     def _wanted(self, batch: Batch, payload: dict[str, Any]) -> dict[str, Any]:
-        """The event without the jobs that this trigger turns down."""
+        """The event without the jobs that this trigger rejects."""
         jobs = [job for job in payload["jobs"] if self.accepts({**payload, "jobs": [job]})]
         batch.reject({job["id"] for job in payload["jobs"]} - {job["id"] for job in jobs})
         return {**payload, "jobs": jobs}
@@ -122,7 +122,7 @@ class ChasquiMessageTrigger(BaseEventTrigger):
     # --- Airflow before 3.3 ---
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Each batch as an event; acked a while after it left, because Airflow does not say when it is stored."""
+        """Each batch as an event; acked some time later, because Airflow does not report when it is stored."""
         stream = await self.open()
         leaving: deque[tuple[float, Batch]] = deque()
         settling = asyncio.create_task(_settle_old(leaving))

@@ -1,4 +1,4 @@
-"""What travels in the events of triggers: ids and states, and no more data than Airflow holds with ease.
+"""The content of trigger events: ids and states, and only as much data as Airflow handles easily.
 
 Airflow writes the text of every event into the log of the triggerer, and the event into its database, all in the one
 process that serves every deferred task. So the text of an event names no more than its first ids, results that are not
@@ -18,19 +18,19 @@ from chasqui_provider.conversion import to_airflow, to_json
 from chasqui_provider.waiting.outcome import COMPLETED, Outcome, completed
 
 MOST_BYTES = 256 * 1024
-"""Of the jobs or queue events in one event; what is larger by itself travels alone."""
+"""Size limit of the jobs or queue events in one event; a larger one gets an event to itself."""
 
 _SMALL = 4096
-"""Characters and values of the results that an event may bring, all together."""
+"""Limit of the characters and values of all results in one event."""
 _RESULT = "result_json"
 _ID = "job_id_json"
-"""The id as it is, where Airflow's database would not take it."""
+"""The original id, if Airflow's database cannot store it."""
 _NAMED = 3
 _ID_CHARS = 100
 
 
 class QuietEvent(TriggerEvent):
-    """An event whose text does not show what it holds."""
+    """An event whose text does not show its data."""
 
     def __init__(self, payload: dict[str, Any]) -> None:
         super().__init__(payload)  # type: ignore[no-untyped-call]
@@ -49,7 +49,7 @@ def _ids(items: Sequence[Mapping[str, Any]]) -> str:
 
 
 def result_event(endings: Iterable[Outcome]) -> dict[str, Any]:
-    """The event of a wait that is over. Results are JSON text, of which Airflow and its database look at nothing."""
+    """The event of a completed wait. Results are JSON text, which Airflow and its database do not look into."""
     endings_json, room = [], _SMALL
     for ending in endings:
         job_id = ending["job_id"]
@@ -76,7 +76,7 @@ def endings_of(event: Mapping[str, Any]) -> Iterator[Outcome]:
 
 
 def size_of(value: Any) -> int:
-    """Bytes of a value that is JSON, about."""
+    """Approximate size in bytes of a JSON value."""
     return len(json.dumps(value))
 
 

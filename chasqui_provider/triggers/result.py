@@ -19,11 +19,11 @@ from chasqui_provider.waiting.waits import shared_waits
 
 _KILL_TIMEOUT_S = 5.0
 _ENDED = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"})
-"""States of a task that does not run again by itself."""
+"""States in which a task does not run again without a user's action."""
 
 
 def ids_to_wait_for(value: Any) -> list[str]:
-    """`as_ids`, for which none at all is no mistake: a list may turn out to be empty."""
+    """Like `as_ids`, but an empty list is allowed."""
     is_empty = value.strip() == "[]" if isinstance(value, str) else value in ([], (), set())
     return [] if is_empty else as_ids(value)
 
@@ -63,7 +63,7 @@ class ChasquiJobResultTrigger(BaseTrigger):
         self.not_before_s = not_before_s
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """What the trigger is made from again elsewhere."""
+        """The class path and arguments from which the triggerer recreates the trigger."""
         return (
             "chasqui_provider.triggers.chasqui.ChasquiJobResultTrigger",
             {
@@ -90,7 +90,7 @@ class ChasquiJobResultTrigger(BaseTrigger):
                 endings = await waits.endings(
                     ids_to_wait_for(self.job_ids), stop_at_death=self.on_dead == "fail", since_ms=self.since_ms
                 )
-        except Exception as err:  # noqa: BLE001 - a trigger that fails makes a skip of a sensor with soft_fail
+        except Exception as err:  # noqa: BLE001 - a failed trigger would skip a sensor with soft_fail
             return {"error": short_text(str(err) if isinstance(err, ChasquiError) else f"{type(err).__name__}: {err}")}
         return result_event(endings)
 
@@ -102,11 +102,11 @@ class ChasquiJobResultTrigger(BaseTrigger):
             for job_id in ids_to_wait_for(self.job_ids):
                 cancelled = await waits.queue.cancel_delayed(job_id)
                 self.log.info(
-                    "job %s %s", job_id, "was cancelled" if cancelled else "was not cancelled: it is not delayed"
+                    "job %s %s", job_id, "was cancelled" if cancelled else "was not cancelled: it is no longer delayed"
                 )
 
     async def _runs_again(self) -> bool:
-        """Whether the task was cleared, and not ended."""
+        """Whether the task was cleared rather than ended."""
         if (ti := self.task_instance) is None:
             return False
         found = await asyncio.to_thread(

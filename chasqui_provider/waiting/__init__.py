@@ -1,1 +1,1 @@
-"""Waiting for jobs: in a worker, in the triggerer, and what a task returns or raises in the end."""
+"""Waiting for jobs: in a worker, in the triggerer, and what a task finally returns or raises."""

@@ -26,7 +26,7 @@ from chasqui_provider.waiting.usual_duration import JobDurations, read_durations
 _SCHEDULER_LAG_S = 3.0
 """Until the scheduler has processed what the executor reported."""
 _ROUND_TRIP_S = 5.0
-"""What a deferral takes with every executor: the turns of triggerer and scheduler, and two starts of the task."""
+"""Cost of a deferral with any executor: the loops of triggerer and scheduler, and two starts of the task."""
 _A_MOMENT_S = 1.0
 
 
@@ -34,7 +34,7 @@ def checked_defer_after(value: timedelta | float | None) -> float | None:
     """`defer_after` in seconds."""
     given = as_duration("defer_after", value)
     if given is not None and given < timedelta(0):
-        raise ConfigError(f"defer_after must be from 0 up, got {value!r}")
+        raise ConfigError(f"defer_after must not be negative, got {value!r}")
     return None if given is None else given.total_seconds()
 
 
@@ -59,12 +59,12 @@ def wait_before_deferring(
     except ConfigError:
         raise
     except (TimeoutError, ChasquiError):
-        return None  # the triggerer has more patience, with jobs and with servers
+        return None  # the triggerer can wait longer, for jobs and for servers
     return None
 
 
 def _patience_s(task: Any, settings: Settings, job_name: str | None) -> Iterator[float]:
-    """How long to wait, and how much longer then."""
+    """How long to wait, and how much longer after that."""
     if task.defer_after is not None:
         if task.defer_after:
             yield task.defer_after
@@ -77,7 +77,7 @@ def _patience_s(task: Any, settings: Settings, job_name: str | None) -> Iterator
     if known.usual_s is not None:
         yield min(longest_s, _A_MOMENT_S + 1.5 * known.usual_s)
         return
-    # The first of its kind: as long as deferring would take, unless no worker begins with it.
+    # No job of this kind is known: wait as long as deferring would take, unless no worker starts it.
     yield longest_s / 3
     if _durations(task, settings, job_name).running_s:
         yield 2 * longest_s / 3
@@ -88,7 +88,7 @@ def _durations(task: Any, settings: Settings, job_name: str | None) -> JobDurati
 
 
 def lag_s(task: Any) -> float:
-    """How long after it has given its slot back a task must not be queued again, with its executor."""
+    """How long after giving back its slot a task stays unqueued, with its executor."""
     if _executor_of(task) == "CeleryExecutor" and CELERY_FORGETS_LATE_NEWS:
         return 0.0
     heartbeat_s: float = conf.getint("workers", "min_heartbeat_interval", fallback=5)
@@ -107,7 +107,7 @@ def _executor_of(task: Any) -> str:
 def resumable_at_s(task: Any, timeout: timedelta | None = None) -> float:
     """The time, in seconds since the epoch, at which a task that defers now may be queued again.
 
-    A wait that has a timeout must not run into it when its jobs have long ended.
+    It is before the wait's timeout, so that jobs which have long ended do not time out.
     """
     lag = lag_s(task)
     return time.time() + (lag if timeout is None else min(lag, timeout.total_seconds() / 2))

@@ -17,20 +17,20 @@ from chasqui_provider.waiting.waits import Waits
 
 _LOOK_S = 10.0
 _NAMED = 5
-"""Jobs that an error describes one by one."""
+"""At most this many jobs are described one by one in an error."""
 
 OnDead = Literal["fail", "return"]
 
 _READ_AT_ONCE = 20
-"""Results, any of which may have a megabyte."""
+"""Results read at a time; each may have a megabyte."""
 
 
 class JobDeadError(AirflowFailException):
-    """A job went to the dead letters. No retry of the task can help: the job's own retries are used up."""
+    """A job went to the dead letters. Retrying the task cannot help: the job's own retries are used up."""
 
 
 class ResultExpiredError(AirflowFailException):
-    """A job completed, but its result is not there (any more)."""
+    """A job completed, but its result is missing or has expired."""
 
 
 class ResultUnfitError(AirflowFailException):
@@ -40,19 +40,19 @@ class ResultUnfitError(AirflowFailException):
 class ChasquiUnavailableError(RuntimeError):
     """The server or the connection is at fault, not the job.
 
-    Not an `AirflowException`: a resumed sensor with `soft_fail` would make a skip of it.
+    Not an `AirflowException`: a resumed sensor with `soft_fail` would turn it into a skip.
     """
 
 
 def check_on_dead(on_dead: str) -> OnDead:
-    """`on_dead`, if it is one."""
+    """Validates `on_dead`."""
     if on_dead not in ("fail", "return"):
         raise ValueError(f"on_dead must be 'fail' or 'return', got {on_dead!r}")
     return on_dead  # type: ignore[return-value]
 
 
 def value_of(ending: Outcome, on_dead: OnDead) -> Any:
-    """The result of a job; raises what the task is to fail with."""
+    """The result of a job; raises the error with which the task fails."""
     job_id = to_json(ending["job_id"])
     if ending["status"] == COMPLETED:
         return _as_xcom(job_id, ending["result"])
@@ -63,7 +63,7 @@ def value_of(ending: Outcome, on_dead: OnDead) -> Any:
         runs = f" after {ending['attempt']} run(s)" if ending["attempt"] else ""
         raise JobDeadError(
             f"job {job_id} is dead{runs} ({ending['reason']}){detail}. To run it again: "
-            "ChasquiReplayDlqOperator, or clear the task that added it, if that gave it no job_id"
+            "ChasquiReplayDlqOperator, or clear the task that added it, if it set no job_id"
         )
     raise ResultExpiredError(
         f"job {job_id} completed, but its result is not stored: it has expired, or its worker runs "
@@ -82,7 +82,7 @@ def _as_xcom(job_id: str, result: Any) -> Any:
 
 
 def values_of(event: Any, on_dead: OnDead, hook: ChasquiHook, queue_name: str | None) -> list[Any]:
-    """The results of a trigger's event, in the order of its ids; those that it does not bring are read."""
+    """The results of a trigger's event, in the order of its ids; results not in the event are read from the server."""
     if not isinstance(event, dict) or "endings" not in event:
         raise ChasquiUnavailableError(str(event.get("error", event)) if isinstance(event, dict) else str(event))
     endings = list(endings_of(event))
@@ -94,7 +94,7 @@ def values_of(event: Any, on_dead: OnDead, hook: ChasquiHook, queue_name: str | 
 
 
 def _read(hook: ChasquiHook, queue_name: str | None, job_ids: Sequence[str]) -> dict[str, Outcome]:
-    """Results from the server, some at a time; None is never left there, since every event has room for it."""
+    """Reads results from the server in chunks; None always fits into the event, so it is never read here."""
     endings: dict[str, Outcome] = {}
     with hook.get_queue(queue_name) as queue:
         for start in range(0, len(job_ids), _READ_AT_ONCE):
@@ -105,7 +105,7 @@ def _read(hook: ChasquiHook, queue_name: str | None, job_ids: Sequence[str]) -> 
 
 
 def timeout_text(settings: Settings, queue_name: str | None, job_ids: Sequence[str], limit: str) -> str:
-    """That jobs have not ended in time, and what the server says of them now."""
+    """The text of a timeout: which jobs have not ended, and their states on the server."""
     name = settings.name_of(queue_name)
     which = f"job {job_ids[0]} has" if len(job_ids) == 1 else f"{len(job_ids) or 'the'} jobs have"
 
@@ -137,7 +137,7 @@ def wait_now(
     on_dead: OnDead,
     since_ms: int = 0,
 ) -> list[Outcome]:
-    """How jobs end, from blocking code; raises `TimeoutError`."""
+    """Waits until jobs end, from blocking code; raises `TimeoutError`."""
 
     async def wait() -> list[Outcome]:
         waits = Waits(settings, queue_name)

@@ -1,4 +1,4 @@
-"""How long the jobs of a queue take, by its newest events."""
+"""How long the jobs of a queue usually take, from its newest events."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from chasqui_engine.admin import QueueAdmin
 
 _EVENTS = 1000
 _JOBS = 50
-"""The last ones that completed count, and no more than so many."""
+"""Only this many of the last completed jobs are considered."""
 _ENDED = ("completed", "failed", "dlq")
 
 
 class JobDurations(NamedTuple):
-    """What is known of the jobs of a queue."""
+    """The usual duration of a queue's jobs."""
 
     usual_s: float | None = None
-    """What three of four of the last completed jobs took at most; None if none completed."""
+    """The 75th percentile of the last completed jobs; None if none completed."""
     running_s: float = 0.0
-    """How long the oldest of the running jobs has been running."""
+    """How long the oldest running job has been running."""
 
 
 async def read_durations(url: str, queue_name: str, job_name: str | None = None) -> JobDurations:
-    """What the events say of all jobs of a queue, or of those with a name."""
+    """Reads the durations of all jobs of a queue, or of those with a given name."""
     async with await QueueAdmin.connect(url, ProducerConfig(queue_name=queue_name)) as admin:
         events = await admin.newest_events(_EVENTS)
     return durations_of([event for event in events if job_name is None or event.job_name == job_name], time.time())
 
 
 def durations_of(newest_first: Sequence[QueueEvent], now_s: float) -> JobDurations:
-    """What events say; `now_s` in seconds since the epoch."""
+    """The durations in a list of events; `now_s` in seconds since the epoch."""
     completed = (event.fields.get("duration_us") for event in newest_first if event.name == "completed")
     took_us = sorted([one for one in completed if isinstance(one, int)][:_JOBS])
     usual_s = took_us[(3 * len(took_us)) // 4 - (len(took_us) % 4 == 0)] / 1e6 if took_us else None

@@ -1,4 +1,4 @@
-"""Waiting for jobs to end: one place for sensors, operators and triggers.
+"""Waits for jobs to end, shared by sensors, operators and triggers.
 
 Every wait of a process on one connection and queue shares one client, and so one subscription and batched reads,
 however many there are. A job that ended before anybody waited, and whose result is gone, is found in the queue's past:
@@ -33,22 +33,22 @@ _log = logging.getLogger(__name__)
 
 _FOR_EVER_S = 10 * 365 * 86_400.0
 _PATIENCE_S = 2.0
-"""How long a result may be on its way before the past is searched for the job's end."""
+"""How long to wait for a result before the history is searched for the job's outcome."""
 _LONGEST_PATIENCE_S = 600.0
 _QUIET_S = 0.5
-"""After so long, those who wait have what was found or written."""
+"""After this time, waiters have received what was found or written."""
 _SETTLED_MS = 1500
-"""After so long, the result of a job that ended has been written, and read by those who waited for it."""
+"""After this time, the result of an ended job has been written, and read by its waiters."""
 _LOOKUPS = 20
-"""Jobs that one search looks for among the dead letters, where each costs a look of its own."""
+"""At most this many jobs per search of the dead letters, where each costs a lookup."""
 _REST = 9
-"""Searching takes a tenth of the time at most, however long the events and however many the waits."""
+"""Searching takes at most a tenth of the time, regardless of the number of events and waits."""
 _LONGEST_LOOK_S = 20.0
 _RETRY_S = 1.0
 
 
 class _Asked:
-    """One wait for which the past may have to be searched."""
+    """One wait for which the history may have to be searched."""
 
     __slots__ = ("found", "job_id", "patience_s", "search_at", "since_ms")
 
@@ -61,7 +61,7 @@ class _Asked:
         self.search_at = loop.time() + self.patience_s
 
     def take(self, waited: asyncio.Task[Outcome]) -> None:
-        """Takes the outcome of the wait itself."""
+        """Receives the outcome of the wait itself."""
         if waited.cancelled() or self.found.done():
             return
         if (error := waited.exception()) is not None:
@@ -70,13 +70,13 @@ class _Asked:
             self.found.set_result(waited.result())
 
     def searched(self) -> None:
-        """Nothing was found: the next search has time."""
+        """Nothing was found: the next search can wait longer."""
         self.patience_s = min(self.patience_s * 8, _LONGEST_PATIENCE_S)
         self.search_at = asyncio.get_running_loop().time() + self.patience_s
 
 
 class Waits:
-    """The waits on one queue."""
+    """All waits on one queue."""
 
     def __init__(self, settings: Settings, queue_name: str | None) -> None:
         self._settings = settings
@@ -87,7 +87,7 @@ class Waits:
         self._searching: asyncio.Task[None] | None = None
 
     async def ending(self, job_id: str, since_ms: int = 0) -> Outcome:
-        """How a job ends; waits for it. Events from before `since_ms` are about an earlier job with this id."""
+        """Waits for a job's outcome. Events from before `since_ms` belong to an earlier job with this id."""
         asked = _Asked(job_id, since_ms)
         waited = asyncio.create_task(self._wait_for(job_id))
         waited.add_done_callback(asked.take)
@@ -101,7 +101,7 @@ class Waits:
             waited.cancel()
 
     async def endings(self, job_ids: Sequence[str], *, stop_at_death: bool, since_ms: int = 0) -> list[Outcome]:
-        """How several jobs end, in their order; with `stop_at_death`, what is known when the first one is dead."""
+        """Waits for several outcomes, in order; with `stop_at_death`, returns what is known at the first death."""
         if len(job_ids) == 1:
             return [await self.ending(job_ids[0], since_ms)]
         waits = [asyncio.ensure_future(self.ending(job_id, since_ms)) for job_id in job_ids]
@@ -116,7 +116,7 @@ class Waits:
             await asyncio.gather(*waits, return_exceptions=True)
 
     async def endings_by_now(self, job_ids: Sequence[str], *, stop_at_death: bool) -> list[Outcome] | None:
-        """`endings` without waiting for more than one look into the past; None if some have not ended."""
+        """Like `endings`, but searches the history only once; None if some jobs have not ended."""
         ending = asyncio.ensure_future(self.endings(job_ids, stop_at_death=stop_at_death))
         looked = asyncio.ensure_future(self._searched.wait())
         try:
@@ -129,7 +129,7 @@ class Waits:
             await asyncio.gather(ending, looked, return_exceptions=True)
 
     async def close(self) -> None:
-        """Ends the connections."""
+        """Closes the connections."""
         if self._searching is not None:
             self._searching.cancel()
             await asyncio.gather(self._searching, return_exceptions=True)
@@ -150,7 +150,7 @@ class Waits:
                 await asyncio.sleep(_RETRY_S)
 
     async def _search(self) -> None:
-        """Searches the past for the jobs that are waited for, at growing intervals."""
+        """Searches the history for the jobs that are waited for, at growing intervals."""
         now = asyncio.get_running_loop().time
         pause_s = _PATIENCE_S / 4
         while self._asked:
@@ -164,14 +164,14 @@ class Waits:
                 pause_s = max(_PATIENCE_S / 4, (now() - begun) * _REST)
                 await self._deliver(ended)
             except ChasquiError as err:
-                _log.warning("searching past jobs of queue %s: %s; retrying", self.queue.name, err)
+                _log.warning("searching the history of queue %s: %s; retrying", self.queue.name, err)
             for one in asked:
                 one.searched()
             self._searched.set()
         self._searching = None
 
     async def _ended(self, asked: set[_Asked]) -> dict[_Asked, Outcome]:
-        """Of the jobs asked for, those that the past knows the end of."""
+        """The outcomes of those requested jobs that the history contains."""
         ended: dict[_Asked, Outcome] = {}
         settled_ms = int(time.time() * 1000) - _SETTLED_MS
         if asked:
@@ -181,13 +181,13 @@ class Waits:
                 last = known.get(one.job_id)
                 if last and one.since_ms <= last.at_ms <= settled_ms and (ending := _ending_of(one.job_id, last)):
                     ended[one] = ending
-            # In random order, so that repeated searches for many reach them all in time.
+            # In random order, so that repeated searches for many jobs eventually reach all of them.
             without_events = [one for one in asked if one.job_id not in known]
             self._without_events |= dict.fromkeys(random.sample(without_events, len(without_events)))
         return ended | await self._dead()
 
     async def _dead(self) -> dict[_Asked, Outcome]:
-        """Of the jobs without events, those among the dead letters; some of them at a time."""
+        """The dead letters among the jobs without events; a limited number at a time."""
         self._without_events = {one: None for one in self._without_events if one in self._asked}
         if not self._without_events:
             return {}
@@ -206,20 +206,20 @@ class Waits:
         left = [one for one in ended if not one.found.done() and one in self._asked]
         results = await self.queue.get_job_result_bulk([one.job_id for one in left])
         for one, result in zip(left, results, strict=True):
-            # A result that is there is delivered by the wait itself.
+            # An existing result is delivered by the wait itself.
             if result is None and not one.found.done():
                 one.found.set_result(ended[one])
 
 
 def _ending_of(job_id: str, last: PastOutcome) -> Outcome | None:
-    """How a job ended without leaving a result; None if it goes on."""
+    """How a job ended without a result; None if it has not ended."""
     if last.state is JobState.COMPLETED:
         return expired(job_id)
     return dead(job_id, last.reason, last.error, last.attempt) if last.state is JobState.DEAD else None
 
 
 class _Shared:
-    """A `Waits` with those who use it counted."""
+    """A `Waits` with a count of its users."""
 
     def __init__(self, chasqui_conn_id: str, queue_name: str | None) -> None:
         self.users = 0
@@ -240,7 +240,7 @@ _shared: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[str, str | None
 
 @contextlib.asynccontextmanager
 async def shared_waits(chasqui_conn_id: str, queue_name: str | None) -> AsyncIterator[Waits]:
-    """The waits on one connection and queue of this event loop: opened by the first who asks, closed by the last."""
+    """The waits on one connection and queue of this event loop: opened by the first user, closed by the last."""
     of_loop = _shared.setdefault(asyncio.get_running_loop(), {})
     key = chasqui_conn_id, queue_name
     shared = of_loop.get(key)

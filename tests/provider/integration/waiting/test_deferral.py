@@ -161,7 +161,7 @@ def test_an_argument_says_how_long_a_worker_waits(valkey_queue_url: str, queue_n
         deferred_trigger(wait, context)
         assert has_waited(begun_s, 1.5)
     assert not sensor(queue_name, job_ids="x", defer_after=1).start_from_trigger
-    with pytest.raises(ConfigError, match="defer_after must be from 0 up, got -1"):
+    with pytest.raises(ConfigError, match="defer_after must not be negative, got -1"):
         enqueue(queue_name, defer_after=-1)
 
 

@@ -69,8 +69,8 @@ def test_a_servers_url_is_taken_as_it_is(stored: str, url: str, monkeypatch: pyt
     ("stored", "why"),
     [
         ("just text, secret", "'c' is neither a URI nor JSON"),
-        ('{"password": "secret"', "'c' begins like JSON, but is not what Airflow writes"),
-        ('{"password": "secret", "extra": "{"}', "'c' begins like JSON, but is not what Airflow writes"),
+        ('{"password": "secret"', "'c' begins like JSON, but is not valid JSON of Airflow"),
+        ('{"password": "secret", "extra": "{"}', "'c' begins like JSON, but is not valid JSON of Airflow"),
         ("chasqui://:secret@h?__extra__=secret", "'c': __extra__ must be JSON"),
         ("chasqui://h?db=3", "'c': unknown extra 'db'"),
         ("redis://h?tls=true", "'c': unknown extra 'tls'"),

@@ -78,7 +78,7 @@ def test_queue_options_are_numbers_whatever_the_form_sends() -> None:
         ({"cluster": "maybe"}, "cluster must be true or false"),
         ({"tls": True, "ssl_check_hostname": "never"}, "ssl_check_hostname must be true or false"),
         ({"url": "redis://x", "tls": True}, "tls is on, but url does not begin with rediss"),
-        ({"embedded": "/x", "tls": True}, "tls does not go with embedded"),
+        ({"embedded": "/x", "tls": True}, "tls cannot be combined with embedded"),
         ({"ssl_ca_certs": "/ca.pem"}, "ssl_ca_certs has no effect without TLS: set tls"),
         ({"url": "redis://x", "ssl_certfile": "/c.pem"}, "ssl_certfile .* begin url with rediss://"),
         ({"embedded": "/x", "ssl_keyfile": "/k.pem"}, "ssl_keyfile has no effect without TLS"),
@@ -92,7 +92,7 @@ def test_what_is_wrong_is_named(extra: Any, what: str) -> None:
 
 
 def test_two_passwords_are_one_too_many() -> None:
-    with pytest.raises(ConfigError, match="a password in url and one in the field") as caught:
+    with pytest.raises(ConfigError, match="url and the password field both hold a password") as caught:
         settings_of(connection({"url": "redis://u:first-one@x"}, password="second-one"))
     assert "first" not in str(caught.value)
     assert "second" not in str(caught.value)
@@ -100,7 +100,7 @@ def test_two_passwords_are_one_too_many() -> None:
 
 @pytest.mark.parametrize("kind", ["postgres", "Redis", "Chasqui"])
 def test_a_connection_of_another_kind_is_refused(kind: str) -> None:
-    with pytest.raises(ConfigError, match=f"'c': its type is '{kind}', and must be 'chasqui' or 'redis'"):
+    with pytest.raises(ConfigError, match=f"'c': its type is '{kind}' but must be 'chasqui' or 'redis'"):
         settings_of(Connection(conn_id="c", conn_type=kind, host="h", password="for another server"))
 
 
