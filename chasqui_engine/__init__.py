@@ -11,7 +11,7 @@ from importlib import import_module
 from pkgutil import get_data
 from typing import Any
 
-# Not by `open`: Spark hands the package to its executors as a zip.
+# Not with `open`: Spark ships the package to its executors as a zip.
 _STUB = (get_data(__name__, "__init__.pyi") or b"").decode()
 _MODULE_OF = {name: module for module, name in re.findall(r"^from (\S+) import \w+ as (\w+)$", _STUB, re.M)}
 
@@ -22,7 +22,7 @@ def __getattr__(name: str) -> Any:
     if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(_MODULE_OF[name]), name)
-    globals()[name] = value  # the next access does not come here
+    globals()[name] = value  # cached: the next access does not call this
     return value
 
 

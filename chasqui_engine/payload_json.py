@@ -30,7 +30,7 @@ from chasqui_engine.codec.envelope import Extension, Timestamp, plain_value
 from chasqui_engine.values.errors import EncodeError
 
 MAX_DEPTH = 64
-"""Lists and maps within each other: far more than people write, and few enough for the stack of every JSON reader."""
+"""Deepest nesting of lists and maps: more than people write, and within the stack of every JSON reader."""
 
 Text = Literal["keep", "replace"]
 Leaf = Callable[[Any], Any]
@@ -66,7 +66,7 @@ def to_json(
 
 
 def json_text(value: Any, *, indent: int | None = None, compact: bool = False, surrogates: Text = "replace") -> str:
-    """The text of `to_json(value)`; lone surrogates may be kept for who escapes them."""
+    """The text of `to_json(value)`; callers that escape lone surrogates may keep them."""
     encode = _COMPACT if compact else _encoder(indent)
     unsafe = _SURROGATES if surrogates == "replace" else _NOTHING
     try:
@@ -82,9 +82,9 @@ def json_text(value: Any, *, indent: int | None = None, compact: bool = False, s
 def preview(value: Any, max_chars: int, *, indent: int | None = None, leaf: Leaf | None = None) -> str:
     """The first characters of `json_text(value)`, and `…` if there are more.
 
-    It does the work of those characters: a value of a megabyte is not gone through.
+    It only processes those characters: a value of a megabyte is not traversed.
     """
-    # A value takes no more of the bound than it has characters: what the bound leaves out comes after the cut.
+    # A value counts no more than its characters: everything beyond the bound is behind the cut.
     form = _Conversion(False, _SURROGATES, MAX_DEPTH, max_chars + 1, leaf, cut_text=True).convert(value)
     text = _encoder(indent)(form)
     return text if len(text) <= max_chars else text[:max_chars] + _CUT
@@ -113,7 +113,7 @@ class _Conversion:
         self._cut_text = cut_text
 
     def convert(self, value: Any, depth: int = 0) -> Any:
-        """The form of a value that `depth` others surround."""
+        """The form of a value at a depth."""
         kind = type(value)
         self._left -= 1
         if kind is list or kind is dict or (kind not in _LEAVES and _is_nesting(value)):
@@ -214,7 +214,7 @@ def _is_unicode(text: str) -> bool:
 
 
 def _is_deeper(value: Any, depth: int) -> bool:
-    """Whether lists and maps are nested deeper than this; it takes a third of the time of writing the text."""
+    """Whether lists and maps are nested deeper than this; takes a third of the time of writing the text."""
     level = [value]
     for _ in range(depth):
         level = [

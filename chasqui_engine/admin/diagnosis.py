@@ -1,4 +1,4 @@
-"""What shows whether a server is fit for jobs, and a queue in order, beyond its counts."""
+"""Diagnosis of a server and its queues, beyond counts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from chasqui_engine._redis.commands.keys import QueueKeys
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerReport:
-    """A server's own answers; what could not be asked is None or empty."""
+    """Facts about a server; unknown ones are None or empty."""
 
     server: str
     """"redis" or "valkey"."""
@@ -26,7 +26,7 @@ class ServerReport:
     info: dict[str, str]
     """The fields of INFO."""
     settings: dict[str, str]
-    """Of CONFIG, where the user may read it."""
+    """From CONFIG, where the user may read it."""
     clock_ms: int
     user: str | None
     forbidden: list[str] | None

@@ -1,4 +1,4 @@
-"""How jobs ended, for those who ask only afterwards: what the events still say.
+"""How jobs ended, looked up afterwards from the events that are still kept.
 
 Searched from the newest event backwards, so that the number of events kept costs only those who ask for a job that no
 event is about. Events are trimmed in time; a dead job is then still found among the dead letters.
@@ -18,27 +18,27 @@ from chasqui_engine.values.job import JobId
 
 _PAGE = 1000
 _MOST_PAGES = 200
-"""Twice what a queue keeps unless it is configured otherwise."""
+"""Twice the default number of events that a queue keeps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastOutcome:
-    """What the last event of a job says."""
+    """The last event of a job."""
 
     state: JobState
-    """`COMPLETED` or `DEAD`; `UNKNOWN` when it was removed; with any other, the job goes on."""
+    """`COMPLETED` or `DEAD`; `UNKNOWN` when it was removed; with any other state, the job has not ended."""
     at_ms: int
     """When, by the server's clock."""
     reason: str = ""
     """Of a dead job: `retries_exhausted`, `unrecoverable` …"""
     error: str | None = None
-    """Of a dead job: what its last run said."""
+    """Of a dead job: the error of its last run."""
     attempt: int = 0
-    """Of a dead job: how often it ran; 0 where that is not known."""
+    """Of a dead job: how often it ran; 0 if unknown."""
 
 
 class _Search:
-    """Takes events, the newest first, until everything asked for is known."""
+    """Collects events, newest first, until the outcome of every requested job is known."""
 
     def __init__(self, job_ids: Iterable[JobId]) -> None:
         self.found: dict[JobId, PastOutcome] = {}
@@ -74,7 +74,7 @@ def _outcome_of(event: QueueEvent) -> PastOutcome:
 async def find_outcomes(
     link: Link, keys: QueueKeys, job_ids: Iterable[JobId], *, since_ms: int
 ) -> dict[JobId, PastOutcome]:
-    """What the events since a time say last of each of these jobs; the work is bounded."""
+    """The last event of each of these jobs since a given time; the work is bounded."""
     search = _Search(job_ids)
     before: str | None = None
     for _ in range(_MOST_PAGES):

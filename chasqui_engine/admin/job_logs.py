@@ -8,7 +8,7 @@ from chasqui_engine._redis.commands.keys import QueueKeys
 from chasqui_engine.values.job import JobId
 
 _MOST_LINES = 10_000
-"""That are read at once: a log of ours has a thousand, others may have written any number."""
+"""Lines read at once: our logs have a thousand, but other programs may have written any number."""
 
 
 async def read_lines(

@@ -38,7 +38,7 @@ class JobState(StrEnum):
     FAILED = "failed"
     """Its last run failed; it waits for the next one."""
     DEAD = "dead"
-    """In the dead letters, or it was."""
+    """In the dead letters, or it was there."""
     UNKNOWN = "unknown"
     """Unknown to the queue, forgotten, or cancelled."""
 
@@ -59,7 +59,7 @@ class JobInfo:
     reason: str | None = None
     """Of a dead job: `retries_exhausted`, `unrecoverable` …"""
     payload: Any = None
-    """The job's data, where it is still there."""
+    """The job's data, if it still exists."""
     created_at_ms: int | None = None
     run_at_ms: int | None = None
     """When it will run, if it is delayed or waits for a retry."""
@@ -85,7 +85,7 @@ async def find_job(
     whole: bool = False,
     payload_chars: int | None = None,
 ) -> JobInfo:
-    """Finds a job. What is deeper than `looked_at` in a queue is found by its events, if at all.
+    """Finds a job. A job deeper than `looked_at` in a queue is found by its events, if at all.
 
     With `whole`, the whole stream is searched before a job counts as unknown: seconds where millions wait.
     Of its payload, `payload_chars` characters are decoded, or all.

@@ -52,7 +52,7 @@ class QueueMonitor:
 
     @property
     def server(self) -> str | None:
-        """Which server and database it is, the same whatever URL leads there; None when the server does not say."""
+        """Identifies server and database, independently of the URL; None when the server does not say."""
         run_id = self._link.capabilities.run_id
         return f"{run_id}/{self._connector.database}" if run_id else None
 
@@ -61,7 +61,7 @@ class QueueMonitor:
         return sorted(await stats.list_queue_names(self._link), key=lambda name: (_is_odd(name), name))
 
     async def exists(self, name: str) -> bool:
-        """Whether the server has anything of this queue."""
+        """Whether the server has any key of this queue."""
         return await stats.exists(self._link, QueueKeys(name))
 
     async def take_snapshots(

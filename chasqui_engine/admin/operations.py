@@ -1,4 +1,4 @@
-"""What can be done with a queue but adding jobs and running them: reading it, and administering it."""
+"""Reading and administering a queue: everything except adding and running jobs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from chasqui_engine.values.validation import LARGEST, check_job_id, check_whole_
 
 
 class QueueOperations(ABC):
-    """What `Queue`, `SyncQueue`, `Producer` and `QueueAdmin` share; each of them opens a link in its own way."""
+    """The operations shared by `Queue`, `SyncQueue`, `Producer` and `QueueAdmin`; each opens a link in its own way."""
 
     _keys: QueueKeys
     _config: ProducerConfig
@@ -67,7 +67,7 @@ class QueueOperations(ABC):
     # --- delayed jobs ---
 
     async def cancel_delayed(self, job_id: JobId) -> bool:
-        """Cancels a delayed job; True if it was still delayed, and now never runs."""
+        """Cancels a delayed job; True if it was still delayed and so will never run."""
         return (await self.cancel_delayed_bulk([job_id]))[0]
 
     async def cancel_delayed_bulk(self, job_ids: Sequence[JobId]) -> list[bool]:
@@ -184,7 +184,7 @@ class QueueOperations(ABC):
         return await job_logs.read_lines(link, keys, check_job_id(job_id), start=start, end=end, asc=asc)
 
     async def find_outcomes(self, job_ids: Sequence[JobId], *, since_ms: int = 0) -> dict[JobId, PastOutcome]:
-        """What the events since a time say last of each job; a job that no event is about is left out."""
+        """The last event of each job since a given time; jobs without events are left out."""
         return await history.find_outcomes(await self._open_link(), self._keys, job_ids, since_ms=since_ms)
 
     async def get_jobs(
@@ -220,22 +220,22 @@ class QueueOperations(ABC):
     async def get_job_counts(self, *states: CountState, group: str = "default") -> dict[str, int]:
         """The number of jobs by state: `waiting`, `active`, `delayed`, `completed`, `failed` (dead letters), `paused`.
 
-        `paused` is 1 or 0. `completed` counts results, and looks at every key of the server for it: name the states
-        that you need, or see `counts`.
+        `paused` is 1 or 0. `completed` counts results, which scans every key of the server: name the states
+        that you need, or use `counts`.
         """
         return await pages.count_jobs(await self._open_link(), self._keys, group, states)
 
     # --- removing ---
 
     async def remove(self, job_id: JobId, *, group: str = "default") -> int:
-        """Deletes a job, unless it runs; returns in how many places it was: see `remove_report`."""
+        """Deletes a job unless it is running; returns in how many places it was: see `remove_report`."""
         report = await self.remove_report(job_id, group=group)
         return sum(report[place] for place in ("delayed", "stream", "dlq", "result"))
 
     async def remove_report(self, job_id: JobId, *, group: str = "default") -> dict[str, bool]:
         """Deletes a job from all places and frees its id; says where it was: `delayed`, `stream`, `dlq`, `result`.
 
-        `active` says that it runs; then it was left alone.
+        `active` means that it is running and was left alone.
         """
         link, keys, events_max = await self._open_link(), self._keys, self._config.events_max
         return await removal.remove(link, keys, group, check_job_id(job_id), events_max=events_max)
@@ -243,7 +243,7 @@ class QueueOperations(ABC):
     async def drain(self, delayed: bool = True, *, group: str = "default") -> int:
         """Deletes all waiting jobs, and unless `delayed=False` all delayed ones; returns how many. Running jobs stay.
 
-        What is added during the call stays too.
+        Jobs added during the call stay too.
         """
         link, keys, events_max = await self._open_link(), self._keys, self._config.events_max
         return await removal.drain(link, keys, group, events_max=events_max, with_delayed=delayed)
@@ -253,8 +253,8 @@ class QueueOperations(ABC):
     ) -> list[JobId]:
         """Deletes up to `limit` jobs of a state that are older than `grace_ms`; returns their ids.
 
-        The age of a `waiting` job is its time on the stream, of a `delayed` one that since it was created, of a
-        `failed` one that since it died. `completed` deletes results of any age, `active` nothing.
+        The age of a `waiting` job is its time on the stream, of a `delayed` one the time since it was created, of a
+        `failed` one the time since it died. `completed` deletes results of any age, `active` nothing.
         """
         grace_ms, limit = check_whole_number(grace_ms, "grace_ms"), check_limit(limit)
         link, keys, events_max = await self._open_link(), self._keys, self._config.events_max
@@ -263,7 +263,7 @@ class QueueOperations(ABC):
         )
 
     async def obliterate(self, *, force: bool = False) -> int:
-        """Deletes the queue with all that it has: jobs, dead letters, results, events, repeatables; returns the keys.
+        """Deletes the queue: jobs, dead letters, results, events, repeatables; returns the number of keys.
 
         Raises `QueueBusyError`, and deletes nothing, when jobs run; with `force` they end unrecorded. Jobs that are
         added during the call may lose what keeps their ids unique.
@@ -327,5 +327,5 @@ class QueueOperations(ABC):
 
 
 def check_limit(limit: int) -> int:
-    """How many are wanted at most."""
+    """At most how many to return."""
     return check_whole_number(limit, "limit")

@@ -20,7 +20,7 @@ from chasqui_engine.values.job import DlqEntry, Job
 PageState = Literal["waiting", "active", "delayed", "failed"]
 """The states whose jobs can be listed; `failed` is the dead letters."""
 CountState = Literal["waiting", "active", "delayed", "completed", "failed", "paused"]
-"""What can be counted; `completed` is the results that are kept."""
+"""The states that can be counted; `completed` is the number of kept results."""
 _AFTER_ENTRY = re.compile(r"[0-9]{1,20}-[0-9]{1,20}")
 _AFTER_SCORE = re.compile(r"(?P<ms>[0-9]{1,16}):(?P<seen>[0-9]{1,16})")
 
@@ -31,7 +31,7 @@ Page = tuple[list[Job], str | None]
 async def read_page(
     link: Link, keys: QueueKeys, group: str, state: str, *, offset: int, limit: int, cursor: str | None
 ) -> Page:
-    """A page of a state's jobs: after the cursor, else after `offset` of them. What cannot be read is left out."""
+    """A page of a state's jobs: after the cursor, else after `offset` of them. Unreadable jobs are left out."""
     if state not in get_args(PageState):
         hint = "; of completed jobs only results are kept, see get_job_result" if state == "completed" else ""
         raise ConfigError(f"state must be one of {', '.join(get_args(PageState))}, got {state!r}{hint}")
@@ -40,15 +40,15 @@ async def read_page(
     if state == "delayed":
         return await _read_delayed(link, keys, offset, limit, cursor)
     if cursor is not None and not _AFTER_ENTRY.fullmatch(cursor):
-        raise ConfigError(f"cursor must be one that a page of {state} jobs came with, got {cursor!r}")
-    # A stream has no index by position: what is skipped is read.
+        raise ConfigError(f"cursor must come from a page of {state} jobs, got {cursor!r}")
+    # A stream has no index by position: skipped entries are read.
     skipped = offset if cursor is None else 0
     if state == "failed":
         return await _read_dead(link, keys, skipped, limit, cursor)
     wanted = skipped + limit
     if state == "active":
         found = await lists.list_active(link, keys, group, after=cursor, limit=wanted, payload_chars=None)
-        # One that has ended meanwhile is left out, so a short page need not be the last.
+        # Jobs that have ended in the meantime are left out, so a short page is not necessarily the last.
         is_last = not found
     else:
         found = await lists.list_waiting(link, keys, group, after=cursor, limit=wanted, payload_chars=None)
@@ -58,12 +58,12 @@ async def read_page(
 
 
 async def _read_delayed(link: Link, keys: QueueKeys, offset: int, limit: int, cursor: str | None) -> Page:
-    # Jobs leave the set at its front: a cursor by position would pass over some.
+    # Jobs leave the set at its front: a cursor by position would skip some.
     least_ms, seen = 0, 0
     if cursor is not None:
         found = _AFTER_SCORE.fullmatch(cursor)
         if not found:
-            raise ConfigError(f"cursor must be one that a page of delayed jobs came with, got {cursor!r}")
+            raise ConfigError(f"cursor must come from a page of delayed jobs, got {cursor!r}")
         least_ms, seen = int(found["ms"]), int(found["seen"])
     skipped = offset if cursor is None else seen
     members = await delayed.list_delayed(link, keys, start=skipped, count=limit, least_ms=least_ms if cursor else None)

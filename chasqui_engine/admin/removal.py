@@ -1,4 +1,4 @@
-"""Deleting jobs: one, those that wait, those of an age, or all that a queue has. What runs is left alone."""
+"""Deleting jobs: one, the waiting ones, those of an age, or a whole queue. Running jobs are left alone."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from chasqui_engine.values.errors import ConfigError, QueueBusyError
 from chasqui_engine.values.job import JobId
 
 CleanState = Literal["completed", "failed", "delayed", "waiting", "active"]
-"""What `clean` knows; `active` is there for those who come from elsewhere, and cleans nothing."""
+"""The states that `clean` accepts; `active` is there for compatibility, and cleans nothing."""
 
 
 async def remove(link: Link, keys: QueueKeys, group: str, job_id: JobId, *, events_max: int) -> dict[str, bool]:
-    """Deletes a job wherever it is, unless it runs; says where it was."""
-    # In the order in which jobs move, so that one that moves meanwhile is met.
+    """Deletes a job wherever it is, unless it is running; returns where it was."""
+    # In the order in which jobs move, so that a job that moves in the meantime is found.
     was_delayed = (await delayed.cancel(link, keys, [job_id]))[0]
     on_stream = await _remove_from_stream(link, keys, group, job_id, events_max)
     report = {"delayed": was_delayed, "stream": on_stream > 0, "dlq": False, "result": False, "active": on_stream < 0}
@@ -32,14 +32,14 @@ async def remove(link: Link, keys: QueueKeys, group: str, job_id: JobId, *, even
 
 
 async def _remove_from_stream(link: Link, keys: QueueKeys, group: str, job_id: JobId, events_max: int) -> int:
-    """1 if it was deleted, 0 if it is not there, `GIVEN_OUT` if a worker has it."""
+    """1 if it was deleted, 0 if it is missing, `GIVEN_OUT` if it is in flight."""
     wanted, after = job_id.encode(), b""
     while page := await removal.list_waiting(link, keys, group, after=after, until="+", count=removal.PAGE):
         after = page[-1].entry_id
         for entry in page:
             if entry.job_id == wanted:
                 return (await removal.remove_waiting(link, keys, group, [entry], events_max=events_max))[0]
-    # What workers have is at the head.
+    # Jobs in flight are at the head.
     found = await stream.find_entry(link, keys.stream, job_id, at_most=SEARCHED)
     return 0 if found is None else removal.GIVEN_OUT
 
@@ -52,9 +52,9 @@ async def _remove_dead_letters_of(link: Link, keys: QueueKeys, job_id: JobId) ->
 
 
 async def drain(link: Link, keys: QueueKeys, group: str, *, events_max: int, with_delayed: bool) -> int:
-    """Deletes all jobs that wait, and those that are delayed; returns how many. What is added meanwhile stays."""
+    """Deletes all waiting jobs and delayed ones; returns how many. Jobs added in the meantime stay."""
     removed = 0
-    # Delayed first: what is due becomes a job that waits.
+    # Delayed first: due jobs become waiting ones.
     if with_delayed:
         removed = len([job_id async for job_id in _remove_delayed(link, keys, events_max=events_max)])
     until = await removal.last_entry_id(link, keys)
@@ -84,7 +84,7 @@ async def clean(
 
 
 async def obliterate(link: Link, keys: QueueKeys, *, force: bool) -> int:
-    """Deletes all that a queue has; raises `QueueBusyError` where jobs run and it is not forced."""
+    """Deletes a whole queue; raises `QueueBusyError` if jobs are running and it is not forced."""
     deleted = await removal.obliterate(link, keys, force=force)
     if deleted < 0:
         raise QueueBusyError(
@@ -117,7 +117,7 @@ async def _remove_waiting(
 async def _remove_delayed(
     link: Link, keys: QueueKeys, *, events_max: int, limit: int | None = None, until_ms: int | None = None
 ) -> AsyncIterator[JobId]:
-    # What is added meanwhile must not keep it going.
+    # Jobs added in the meantime do not prolong it.
     start, seen, known = 0, 0, await removal.count_delayed(link, keys)
     left = limit
     while seen < known and (left is None or left > 0):
@@ -136,7 +136,7 @@ async def _remove_delayed(
 
 
 def _choose(members: list[bytes], until_ms: int | None) -> list[DelayedMember]:
-    """Those that were created by then, or all."""
+    """The jobs created by then, or all."""
     jobs = [(member, delayed_job(member, 0)) for member in members]
     if until_ms is None:
         return [DelayedMember(member, job.id if job else "", job.name if job else "") for member, job in jobs]
@@ -161,7 +161,7 @@ async def _remove_dead(link: Link, keys: QueueKeys, *, until: str, limit: int) -
 async def _remove_results(link: Link, keys: QueueKeys, limit: int) -> AsyncIterator[JobId]:
     prefix, left = keys.result(""), limit
     async for names in removal.scan(link, prefix):
-        # One by one they would be as many round trips; a result that expired meanwhile counts as deleted.
+        # Batched to save round trips; a result that expired in the meantime counts as deleted.
         if chosen := names[:left]:
             await removal.unlink(link, chosen)
         for name in chosen:

@@ -1,6 +1,6 @@
 """Waiting for results: any number of waiters of a queue share one subscription and batched reads.
 
-The events stream says when a job has ended; the result itself is a key. A sweep over all waiting ids, once a second,
+The events stream reports when a job has ended; the result itself is a key. A sweep over all waiting ids, once a second,
 covers workers that emit no events.
 """
 

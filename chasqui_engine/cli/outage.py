@@ -1,4 +1,4 @@
-"""Reading from a server that may restart meanwhile."""
+"""Reading from a server that may restart."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SILENT_S = 2.0
 
 
 async def ride_out(read: Callable[[], Coroutine[Any, Any, _T]], waiting: Callable[[float], None]) -> _T:
-    """What `read` returns, tried again as long as the server cannot be reached.
+    """The return value of `read`, retried while the server cannot be reached.
 
     While no answer comes, `waiting` is called every second with the seconds so far.
     """
@@ -43,5 +43,5 @@ async def ride_out(read: Callable[[], Coroutine[Any, Any, _T]], waiting: Callabl
 
 
 def describe_outage(address: str, seconds: float) -> str:
-    """What to show while no answer comes."""
+    """The text to show while there is no answer."""
     return f"no answer from {address} for {ago(seconds * 1000)}; retrying"

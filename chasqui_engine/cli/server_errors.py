@@ -81,7 +81,7 @@ def describe_server_error(err: RedisError, url: str | None) -> tuple[str, str]:
     case = next(case for case in cases if case.sign in message)
     if case.sentence is None:
         return message, case.step
-    # A server's refusal of a command comes without the address.
+    # The server's error reply does not contain the address.
     found = _ADDRESS.search(message)
     sentence = case.sentence if found else case.sentence.replace(" at {address}", "")
     return sentence.format(address=found["address"] if found else "the URL"), case.step

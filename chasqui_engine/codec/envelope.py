@@ -30,9 +30,9 @@ _BACKOFF_FIELDS = 5
 _SPEC_FIELDS = 8
 _MOST_MS = 2**64 - 1
 _ID_BYTES = 4 * MAX_JOB_ID_BYTES + 16
-"""Where an id is searched: a character takes up to four bytes, and there are headers before it."""
+"""Bytes in which an id is searched: a character takes up to four, and headers precede it."""
 _LARGE_BYTES = 4096
-"""From here on it pays to check whether an array is as long as it says, before room for it is made."""
+"""From this size on, the announced length of an array is checked before memory is allocated for it."""
 
 
 def plain_value(value: Any) -> Any:
@@ -53,7 +53,7 @@ def encode_payload(value: Any) -> bytes:
     try:
         try:
             packed: bytes = _pack(value)
-        except TypeError:  # passing `default` at once would make every other value a third slower
+        except TypeError:  # always passing `default` would make every other value a third slower
             packed = _pack(value, default=plain_value)
     except Exception as err:
         raise _encode_error(err) from err
@@ -61,7 +61,7 @@ def encode_payload(value: Any) -> bytes:
 
 
 def decode_payload(data: bytes) -> Any:
-    """The value that `encode_payload` wrote."""
+    """The value in bytes from `encode_payload`."""
     try:
         if len(data) > _LARGE_BYTES:
             _check_complete(data)
@@ -71,7 +71,7 @@ def decode_payload(data: bytes) -> Any:
 
 
 def _decode_error(what: str, err: Exception) -> DecodeError:
-    """What is wrong with bytes. A lack of memory is not: it stays what it is, and no job is buried for it."""
+    """The error for invalid bytes. A MemoryError is passed through: no job is buried for it."""
     if isinstance(err, MemoryError):
         raise err
     return DecodeError(f"{what}: {error_text(err)}")
@@ -84,14 +84,14 @@ def _encode_error(err: Exception) -> EncodeError:
 
 
 def _check_complete(data: bytes) -> None:
-    """Arrays are made as long as they announce to be: hundreds of nested lies would cost gigabytes."""
+    """Arrays are allocated at their announced length: hundreds of nested false lengths would cost gigabytes."""
     unpacker = msgpack.Unpacker(max_buffer_size=0)
     unpacker.feed(data)
     unpacker.skip()
 
 
 def first_malformed(values: Sequence[bytes]) -> int | None:
-    """Which of many is the first that is not exactly one MessagePack value; None if all are."""
+    """The index of the first that is not exactly one MessagePack value; None if all are."""
     unpacker = msgpack.Unpacker(max_buffer_size=0)
     unpacker.feed(b"".join(values))
     skip, tell = unpacker.skip, unpacker.tell
@@ -119,7 +119,7 @@ def encode_envelope(
 
 
 def encode_payloads(values: Iterable[Any]) -> list[bytes]:
-    """As `encode_payload` for each, with one packer, which is twice as fast as a packer each."""
+    """Like `encode_payload` for each, with one packer, which is twice as fast."""
     pack = msgpack.Packer(default=plain_value).pack
     try:
         return [pack(value) for value in values]
@@ -128,7 +128,7 @@ def encode_payloads(values: Iterable[Any]) -> list[bytes]:
 
 
 def encode_envelopes(job_ids: Iterable[str], payloads: Iterable[bytes], created_at_ms: int) -> list[bytes]:
-    """As `encode_envelope` for each new job without retries of its own, with one packer."""
+    """Like `encode_envelope` for each new job without its own retries, with one packer."""
     pack = msgpack.Packer().pack
     return [pack([job_id, payload, created_at_ms, 0]) for job_id, payload in zip(job_ids, payloads, strict=True)]
 
@@ -167,7 +167,7 @@ def decode_job(envelope: bytes, name: str = "") -> Job:
     job_id, payload, created_at_ms, attempt, *rest = fields
     if type(job_id) is not str:
         raise DecodeError(f"an envelope's id is text, got {_shape(job_id)}")
-    # Both are written several times over, in keys and events. Measured in characters, because that costs nothing.
+    # Both are repeated in keys and events. Measured in characters, because that costs nothing.
     if len(job_id) > MAX_JOB_ID_BYTES or len(name) > MAX_JOB_NAME_BYTES:
         raise DecodeError(
             f"a job's id takes up to {MAX_JOB_ID_BYTES} and its name up to {MAX_JOB_NAME_BYTES}, "
@@ -188,13 +188,13 @@ def decode_job(envelope: bytes, name: str = "") -> Job:
 
 
 def decode_id(envelope: bytes) -> str | None:
-    """Only the id; None when there is none to be read."""
+    """Only the id; None if it is missing or unreadable."""
     unpacker = msgpack.Unpacker(max_buffer_size=_ID_BYTES, max_array_len=0, max_map_len=0, max_ext_len=0)
     unpacker.feed(envelope[:_ID_BYTES])
     try:
         unpacker.read_array_header()
         job_id = unpacker.unpack()
-    except Exception:  # noqa: BLE001 - whatever is wrong with it, there is no id
+    except Exception:  # noqa: BLE001 - after any error there is no id
         return None
     return job_id if isinstance(job_id, str) else None
 
@@ -227,7 +227,7 @@ def _retry_fields(retry: JobRetryOverride) -> list[Any]:
 
 
 def _decode_retry(fields: Any) -> JobRetryOverride | None:
-    """What comes after the fields that are known is a newer producer's, and passed over."""
+    """Fields after the known ones are a newer producer's, and ignored."""
     if fields is None:
         return None
     if not isinstance(fields, list) or len(fields) < 2:
@@ -238,7 +238,7 @@ def _decode_retry(fields: Any) -> JobRetryOverride | None:
     try:
         spec = None if backoff is None else BackoffSpec(str(backoff[0]), *backoff[1:_BACKOFF_FIELDS])
         return JobRetryOverride(max_attempts, spec)
-    except Exception as err:  # anything may stand where a number should, nested too deep even to be shown
+    except Exception as err:  # any value may be in place of a number, even one nested too deeply to show
         raise _decode_error("an envelope's retry is out of range", err) from err
 
 
@@ -283,7 +283,7 @@ def encode_spec(spec: RepeatableSpec, fired: int = 0) -> bytes:
 
 
 def decode_spec(data: bytes) -> RepeatableSpec:
-    """The spec that `encode_spec`, or ChasquiMQ, stored."""
+    """The spec in bytes from `encode_spec` or ChasquiMQ."""
     fields = decode_payload(data)
     if not isinstance(fields, list) or len(fields) < _SPEC_FIELDS:
         raise DecodeError(f"a spec is an array of {_SPEC_FIELDS} or more, got {_shape(fields)}")
@@ -302,7 +302,7 @@ def decode_spec(data: bytes) -> RepeatableSpec:
         )
     except DecodeError:
         raise
-    except Exception as err:  # anything may stand where a pattern should
+    except Exception as err:  # any value may be in place of a pattern
         raise _decode_error("not a repeatable spec", err) from err
 
 
@@ -334,7 +334,7 @@ def _decode_missed_fires(fields: Any) -> MissedFiresPolicy:
 
 
 def encode_failure(reason: str, detail: str | None, attempt: int) -> bytes:
-    """What a dead job leaves for those who wait for its result."""
+    """The failure record of a dead job, for waiters."""
     packed: bytes = _pack([reason, detail, attempt])
     return packed
 

@@ -1,4 +1,4 @@
-"""The beginning of a job: enough to show, at a cost that its size and shape do not raise.
+"""The beginning of a job: enough to show, at a cost independent of its size and shape.
 
 A megabyte of empty lists takes most of a second to decode, with Python's lock held, and 64 MiB. A list of jobs shows a
 few hundred characters of each.
@@ -28,7 +28,7 @@ _BYTES_HEADS = {0xC4: 2, 0xC5: 3, 0xC6: 5}
 
 
 def glimpse_job(envelope: bytes, name: str, most_chars: int | None) -> Job:
-    """The job, with as much of its payload as makes so many characters; None is the whole.
+    """The job, with up to `chars` characters of its payload; None for all.
 
     Where it is cut, or nested deeper than 60, there is a `…`.
     """
@@ -38,7 +38,7 @@ def glimpse_job(envelope: bytes, name: str, most_chars: int | None) -> Job:
     others = envelope[:start] + b"\xc0" + envelope[end:]
     if len(others) > _MOST_BESIDE_BYTES:
         raise DecodeError(f"what is beside a payload takes up to {_MOST_BESIDE_BYTES} bytes, got {len(others)}")
-    # What is not the payload is checked where it always is.
+    # Everything except the payload is validated in the usual place.
     job = decode_job(others, name)
     within = start + _BYTES_HEADS.get(envelope[start], 0)
     return replace(job, payload=_glimpse(envelope[within : min(end, within + _bytes_for(most_chars))], most_chars))
@@ -52,7 +52,7 @@ def glimpse_payload(data: bytes, most_chars: int) -> Any:
 
 
 def _payload_in(envelope: bytes) -> tuple[int, int]:
-    """Where the payload begins and ends."""
+    """The start and end of the payload."""
     unpacker = msgpack.Unpacker(max_buffer_size=0)
     unpacker.feed(envelope)
     try:

@@ -1,4 +1,4 @@
-"""Gathers things that should travel to Redis together."""
+"""Collects items that are sent to Redis together."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class Batcher(Generic[T]):
-    """Flushes at once when nothing is on its way; otherwise when `most` have gathered or `idle_s` has passed."""
+    """Flushes at once when nothing is in flight; otherwise after `most` items or `idle_s`."""
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class Batcher(Generic[T]):
         self._timer: asyncio.Handle | None = None
 
     def add(self, item: T) -> None:
-        """Takes one more."""
+        """Adds an item."""
         self._items.append(item)
         if len(self._items) >= self._most:
             self.start()
@@ -38,11 +38,11 @@ class Batcher(Generic[T]):
             if self._on_their_way:
                 self._timer = loop.call_later(self._idle_s, self.start)
             else:
-                # After this turn of the loop, in which more may come.
+                # After this loop turn, in which more may be added.
                 self._timer = loop.call_soon(self.start)
 
     def start(self) -> None:
-        """Sends what has gathered."""
+        """Sends the collected items."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -60,13 +60,13 @@ class Batcher(Generic[T]):
             self.start()
 
     async def flush(self) -> None:
-        """Sends what has gathered so far, and waits until that, and what was on its way, has arrived, or failed to."""
+        """Sends the collected items, and waits until these and those in flight have arrived or failed."""
         self.start()
         if self._on_their_way:
             await asyncio.wait(set(self._on_their_way))
 
     async def drain(self) -> None:
-        """Sends everything and waits until it has arrived, or failed to."""
+        """Sends everything and waits until it has arrived or failed."""
         while self._items or self._on_their_way:
             self.start()
             await asyncio.wait(self._on_their_way)

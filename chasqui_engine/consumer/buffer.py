@@ -11,9 +11,9 @@ from chasqui_engine.runtime.aio import Stop
 
 
 class PrefetchBuffer:
-    """Entries that wait for a free worker task; after the signal to stop, none is given out.
+    """Entries waiting for a free worker task; after the stop signal none is taken.
 
-    Of those that may silence their worker only one is out at a time: it cannot take the others along.
+    Of the quarantined entries only one runs at a time, so that it cannot take the others down with it.
     """
 
     def __init__(self, stop: Stop) -> None:
@@ -30,31 +30,31 @@ class PrefetchBuffer:
 
     @property
     def stopped(self) -> bool:
-        """Whether nothing may start any more."""
+        """Whether no entry may start any more."""
         return self._closed or self._stop.is_set()
 
     @property
     def idle(self) -> int:
-        """Worker tasks with nothing to do."""
+        """The number of idle worker tasks."""
         return len(self._idle)
 
     def put(self, deliveries: Iterable[Delivery]) -> None:
-        """Adds entries and wakes a worker; each that wakes, wakes two more while there is work.
+        """Adds entries and wakes a worker task; each one wakes two more while there is work.
 
-        Handlers that never wait are thus run by one task in a row, at no cost of switching; others spread at once.
+        Handlers that never wait are thus run in a row by one task, without switching; others spread at once.
         """
         self._entries.extend(deliveries)
         self._wake()
 
     def quarantine(self, deliveries: Iterable[Delivery]) -> None:
-        """Adds entries of which one may be out at a time, until `quarantine_done`."""
+        """Adds entries of which only one runs at a time, until `quarantine_done`."""
         for delivery in deliveries:
             delivery.quarantined = True
             self._quarantined.append(delivery)
         self._offer_quarantined()
 
     def quarantine_done(self) -> None:
-        """The one that was out has ended, and the server knows."""
+        """The running quarantined entry has been settled."""
         self._quarantined_is_out = False
         self._offer_quarantined()
 
@@ -65,7 +65,7 @@ class PrefetchBuffer:
             self._wake()
 
     def take(self) -> Delivery | None:
-        """The next entry, None when there is none."""
+        """The next entry; None if there is none."""
         # Checked for every job: handlers that never wait leave no other task a chance to close this buffer.
         if not self._entries or self._stop.is_set():
             return None
@@ -74,7 +74,7 @@ class PrefetchBuffer:
         return delivery
 
     async def wait(self) -> bool:
-        """Waits until there may be something to take; False when there never will be."""
+        """Waits until there may be an entry; False if there will be no more."""
         while not self._entries or self.stopped:
             if self.stopped:
                 return False
@@ -91,16 +91,16 @@ class PrefetchBuffer:
         return True
 
     async def wait_for_room(self) -> None:
-        """Waits until something was taken."""
+        """Waits until an entry is taken."""
         self._room.clear()
         await self._room.wait()
 
     def nudge(self) -> None:
-        """Wakes the reader that waits for room."""
+        """Wakes the reader, which waits for room."""
         self._room.set()
 
     def empty(self) -> list[Delivery]:
-        """Takes everything out."""
+        """Removes and returns all entries."""
         if any(delivery.quarantined for delivery in self._entries):
             self._quarantined_is_out = False
         left = [*self._entries, *self._quarantined]
@@ -109,7 +109,7 @@ class PrefetchBuffer:
         return left
 
     def close(self) -> list[Delivery]:
-        """Lets no more be taken; returns what was left."""
+        """Closes the buffer; returns the remaining entries."""
         self._closed = True
         left = self.empty()
         while self._idle:

@@ -1,4 +1,4 @@
-"""Says so when the server's clock steps: delays, retries, repeatables and idle times go by it."""
+"""Warns when the server's clock steps: delays, retries, repeatables and idle times depend on it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _log = logging.getLogger("chasqui.consumer")
 
 _STEP_MS = 1000
 _SLOW_S = 0.5
-"""An answer that took longer says too little about when it was given."""
+"""A slower answer is too imprecise."""
 
 
 class ClockSteps:
-    """Compares the server's clock with one that never jumps."""
+    """Compares the server's clock with a monotonic one."""
 
     def __init__(self, link: Link, queue: str) -> None:
         self._link = link
@@ -23,7 +23,7 @@ class ClockSteps:
         self._ahead_ms: float | None = None
 
     async def check(self) -> None:
-        """Asks for the server's time, and warns if it is not what it should be by now."""
+        """Reads the server's time, and warns if it is not the expected one."""
         asked_at = monotonic()
         seconds, micros = await self._link.call("TIME")
         answered_at = monotonic()
@@ -46,7 +46,7 @@ class ClockSteps:
             )
 
     def note(self, server_ms: float, at: float) -> float:
-        """Takes in the server's time at a moment of ours; by how much it stepped since the time before, else 0."""
+        """Records the server's time at a local time; returns the step since the last record, else 0."""
         ahead_ms = server_ms - at * 1000
         before_ms, self._ahead_ms = self._ahead_ms, ahead_ms
         step_ms = 0.0 if before_ms is None else ahead_ms - before_ms

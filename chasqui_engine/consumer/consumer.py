@@ -32,13 +32,13 @@ from chasqui_engine.values.errors import ChasquiError
 _log = logging.getLogger("chasqui.consumer")
 
 _LEASE_SHARE = 0.5
-"""Of claim_min_idle: heartbeats come every third of it, so an entry confirmed within half of it is surely ours."""
+"""Fraction of claim_min_idle: heartbeats come every third of it, so an entry confirmed within half is ours."""
 _LONGEST_LEASE_S = 0.1
-"""The buffer holds about as much work: what waits longer is asked for before it starts."""
+"""The buffer holds about this much work: entries that wait longer are confirmed before they start."""
 _START_PATIENCE_S = 1.0
-"""A server that is just coming up is waited for; one that is not there is reported at once."""
+"""Patience with a server that is starting up; an unreachable one is reported soon."""
 _LAST_WORDS_S = 2.0
-"""For what is left to write after the deadline, and for taking leave before it."""
+"""Seconds for final writes after the deadline, and for leaving the group."""
 
 
 class Consumer:
@@ -57,7 +57,7 @@ class Consumer:
         self._fetch = credential_provider
 
     async def run(self, handler: Handler, shutdown: Stop, started: asyncio.Event | None = None) -> None:
-        """Runs jobs until `shutdown` is set, then lets the running ones end within the deadline.
+        """Runs jobs until `shutdown` is set, then lets running jobs finish within the deadline.
 
         `started` is set as soon as the server is reached and jobs are taken.
         """
@@ -148,13 +148,13 @@ class _Running:
         await self._finish_running(deadline)
         last = max(deadline, monotonic()) + _LAST_WORDS_S if deadline - monotonic() < _LAST_WORDS_S else deadline
         await self._in_time(self._settler.drain(), last, "settling jobs")
-        # All that matters is written. A server that is gone is not waited for with what others notice by themselves.
+        # Everything important is written. Leaving is optional: others notice a silent consumer.
         soon = min(last, monotonic() + _LAST_WORDS_S)
         await self._in_time(group.remove_consumer(self._commands, self._member), soon, "leaving the group")
         await cancel_and_wait(*(await self._unfinished_duties(soon)))
         await self._heartbeat.stop()
         self._handlers.close()
-        # A run that ends after this has no effect: its entry is another worker's by now.
+        # A run that ends after this has no effect: its entry belongs to another worker by then.
         self._settler.failure.cancel()
 
     async def _finish_running(self, deadline: float) -> None:
@@ -165,7 +165,7 @@ class _Running:
             _log.warning("%d jobs did not end within the shutdown deadline; they go to other workers", len(late))
             for task in late:
                 task.cancel()
-            # A handler that shrugs off its cancellation is left behind.
+            # A handler that ignores its cancellation is abandoned.
             await asyncio.wait(late, timeout=_LAST_WORDS_S / 2)
 
     async def _unfinished_duties(self, deadline: float) -> set[asyncio.Task[None]]:

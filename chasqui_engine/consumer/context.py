@@ -1,4 +1,4 @@
-"""What the stages of one consumer share."""
+"""The context that the stages of one consumer share."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SMOOTHING = 0.05
 
 
 class Pace:
-    """How long handlers take of late."""
+    """The recent mean duration of handlers."""
 
     __slots__ = ("mean_s",)
 
@@ -24,7 +24,7 @@ class Pace:
         """Starts with a guess that keeps the prefetch buffer small."""
 
     def note(self, seconds: float) -> None:
-        """Takes one run into account."""
+        """Records the duration of one run."""
         self.mean_s += (seconds - self.mean_s) * _SMOOTHING
 
 

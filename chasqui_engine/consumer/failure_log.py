@@ -1,6 +1,6 @@
-"""Logs how jobs fail: a failed run that is retried is a warning, a death an error with the traceback.
+"""Logs failures: a failed run that is retried is a warning, a death is an error with the traceback.
 
-A job that its handler postponed did not fail, and is a line at INFO.
+A job that its handler postponed did not fail, and is logged at INFO.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _log = logging.getLogger("chasqui.consumer")
 
 
 def log_retry(queue: str, retry: Retry, allowed: int, error: BaseException) -> None:
-    """A run failed, and another follows. Who wants its traceback sets the logger to DEBUG."""
+    """Logs a failed run that is retried; the traceback is included at level DEBUG."""
     if not retry.error:
         _log.info(
             "queue %s: job %.200r (%.200r) was postponed by its handler; it runs again in %.1f s",
@@ -40,7 +40,7 @@ def log_retry(queue: str, retry: Retry, allowed: int, error: BaseException) -> N
 
 
 def log_burial(queue: str, bury: Bury, error: BaseException | None = None) -> None:
-    """A job is dead: after a run that failed with `error`, or without any."""
+    """Logs a death: after a run that failed with `error`, or without a run."""
     runs = f"after {bury.attempt} run(s)" if bury.attempt else "before its first run"
     _log.error(
         "queue %s: job %.200r (%.200r) was buried %s, %s: %.500s; `chasqui dlq` shows and replays dead letters",
@@ -71,11 +71,11 @@ def _on_one_line(text: str) -> str:
 
 
 def _traceable(error: BaseException | None) -> BaseException | None:
-    """The error, unless its text has half a surrogate pair: a log file in UTF-8 would lose the whole record."""
+    """The error, unless its text has a lone surrogate: a log file in UTF-8 would lose the whole record."""
     try:
         str(error).encode()
     except UnicodeEncodeError:
         return None
-    except Exception:  # noqa: BLE001 - one that cannot say what it is has a traceback nevertheless
+    except Exception:  # noqa: BLE001 - an error whose __str__ raises still has a traceback
         return error
     return error

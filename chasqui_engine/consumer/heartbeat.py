@@ -1,6 +1,6 @@
-"""The heartbeat: renews the lease of entries in flight, on a connection of its own, in the thread of all of them.
+"""The heartbeat: renews the lease of entries in flight, on its own connection, in the heartbeat thread.
 
-A handler that blocks the event loop stops everything else in it, but not this.
+A handler that blocks the event loop stops everything in it except this.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from chasqui_engine.values.errors import error_text
 _log = logging.getLogger("chasqui.consumer")
 
 BEATS_PER_IDLE = 3
-"""Heartbeats within the time after which a silent worker's jobs are taken."""
+"""Heartbeats per claim_min_idle, after which a silent worker's jobs are reclaimed."""
 _SHORTEST_PATIENCE_S = 0.5
 _LOOK_EVERY_S = 0.5
 _ANSWERS_WITHIN_S = 1.0
@@ -53,12 +53,12 @@ class Heartbeat:
         self._beating: concurrent.futures.Future[None] | None = None
 
     def start(self) -> None:
-        """Begins to beat."""
+        """Starts the heartbeats."""
         self._loop = heartbeat_thread.join()
         self._beating = asyncio.run_coroutine_threadsafe(self._beat(), self._loop)
 
     async def stop(self) -> None:
-        """Ends, and waits until it has."""
+        """Stops, and waits until it has."""
         if self._loop is None or self._beating is None:
             return
         self._loop.call_soon_threadsafe(self._stop.set)
@@ -85,18 +85,20 @@ class Heartbeat:
                     self._in_flight.note_heartbeat(asked_at, lost)
                 silent = False
             except TimeoutError:
-                # Another connection may get through before our jobs are taken from us.
+                # Another connection may get through before our jobs are reclaimed.
                 link.drop()
                 if not silent:
-                    # No answer, or a refusal each time; the link has said which.
-                    _log.warning("heartbeat of %s: not done within %.1f s; retrying", self._member.consumer, patience_s)
+                    # No answer, or repeated errors; the link has logged which.
+                    _log.warning(
+                        "heartbeat of %s: no answer within %.1f s; retrying", self._member.consumer, patience_s
+                    )
                 silent = True
-            except Exception as err:  # noqa: BLE001 - a credential provider may raise anything; silence costs us our jobs
+            except Exception as err:  # noqa: BLE001 - a credential provider may raise anything; without heartbeats the jobs are reclaimed
                 _log.warning("heartbeat of %s: %s; retrying", self._member.consumer, error_text(err))
             await sleep_until(stop, max(0.001, self._interval_s - (monotonic() - asked_at)))
 
     async def _watch_the_deadline(self, link: Link, stop: asyncio.Event, beating: asyncio.Task[None]) -> None:
-        """Hands the jobs of handlers that block the event loop past the deadline to others: it cannot do so itself."""
+        """Releases the jobs of handlers that block the event loop past the deadline, since the loop cannot."""
         while not self._shutdown.is_set():
             await sleep_until(stop, _LOOK_EVERY_S)
         await sleep_until(stop, self._deadline_s)
@@ -107,7 +109,7 @@ class Heartbeat:
         _log.warning("a handler blocks the event loop past the shutdown deadline; %d jobs go to other workers", count)
 
     async def _worker_answers(self) -> bool:
-        """Whether the loop of the worker turns."""
+        """Whether the worker's event loop is running."""
         assert self._loop is not None
         answer, answered = asyncio.Event(), self._loop.call_soon_threadsafe
         self._worker_loop.call_soon_threadsafe(lambda: answered(answer.set))

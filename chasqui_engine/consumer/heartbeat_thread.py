@@ -1,4 +1,4 @@
-"""The one thread of a process in which the heartbeats of all its workers run."""
+"""The thread in which the heartbeats of all workers of a process run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from chasqui_engine.runtime.posix import at_fork
 
 
 class _HeartbeatThread:
-    """An event loop in a thread of its own, there while a consumer uses it."""
+    """An event loop in its own thread, which exists while a consumer uses it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -17,7 +17,7 @@ class _HeartbeatThread:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def join(self) -> asyncio.AbstractEventLoop:
-        """One user more; the loop that runs there."""
+        """Adds a user; returns the loop of the thread."""
         with self._lock:
             self._users += 1
             if self._loop is None:
@@ -26,7 +26,7 @@ class _HeartbeatThread:
             return self._loop
 
     def leave(self) -> None:
-        """One user less; with the last one the thread ends."""
+        """Removes a user; the last one ends the thread."""
         with self._lock:
             self._users -= 1
             if not self._users and self._loop is not None:
@@ -55,7 +55,7 @@ at_fork(_forget)
 
 
 def join() -> asyncio.AbstractEventLoop:
-    """The loop of the process's heartbeats; to be left."""
+    """Joins the heartbeat loop of this process; call `leave` afterwards."""
     return _heart.join()
 
 

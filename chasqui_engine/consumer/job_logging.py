@@ -6,7 +6,7 @@ import logging
 from contextvars import ContextVar
 
 running_job_id: ContextVar[str | None] = ContextVar("chasqui_running_job_id", default=None)
-"""Set by a worker with `log_job_ids=True`, in the context that its handler runs in (a thread has a copy of it)."""
+"""Set by a worker with `log_job_ids=True`, in the context of its handler (a thread gets a copy)."""
 
 
 class JobIdFilter(logging.Filter):
@@ -16,7 +16,7 @@ class JobIdFilter(logging.Filter):
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Lets every record pass."""
+        """Adds the id; every record passes."""
         if not hasattr(record, "job_id"):
             record.job_id = running_job_id.get()
         return True

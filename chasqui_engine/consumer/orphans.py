@@ -1,4 +1,4 @@
-"""Entries that were delivered and that no consumer has, because theirs was deleted by hand."""
+"""Entries that were delivered but have no consumer, because theirs was deleted manually."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _log = logging.getLogger("chasqui.consumer")
 
 
 class Orphans:
-    """Looks for them, and brings them back among what silent workers had."""
+    """Searches for them, and makes them reclaimable like those of dead workers."""
 
     def __init__(self, link: Link, member: GroupMember, claim_min_idle_ms: int) -> None:
         self._link = link
@@ -22,7 +22,7 @@ class Orphans:
         self._seen_at: dict[bytes, float] = {}
 
     async def check(self) -> None:
-        """Claims entries without a consumer, once a live owner has had the time to take its own back."""
+        """Claims entries without a consumer after a live owner has had time to reclaim its own."""
         found = await group.list_orphans(self._link, self._member)
         now = monotonic()
         self._seen_at = {entry_id: self._seen_at.get(entry_id, now) for entry_id in found}

@@ -1,4 +1,4 @@
-"""What handlers say of their jobs, on its way to Redis: in order, and never more of it than the server takes."""
+"""Reports of handlers on their way to Redis: in order, and with bounded memory."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from collections.abc import Callable, Coroutine
 from itertools import islice
 
 Progress = tuple[str, str, str]
-"""A job's id, its name, and how far it is, as JSON; or a line of its log."""
+"""A job's id, its name, and its progress as JSON; or a line of its log."""
 
 
 class ProgressBatcher:
-    """Sends one batch after the other, so that none can overtake another.
+    """Sends one batch after the other, so that none overtakes another.
 
-    While `most` wait, a job's newest progress takes the place of the one that it said before: a handler that says it in
-    a loop, or a server that is away, must not fill the memory.
+    While `most` wait, a job's newest progress replaces its earlier one: a handler that reports it in
+    a loop, or an unreachable server, does not fill the memory.
     """
 
     def __init__(
@@ -36,18 +36,18 @@ class ProgressBatcher:
         self._lock = threading.Lock()
         self._waiting: dict[int, Progress] = {}
         self._newest: dict[str, int] = {}
-        """Where in `_waiting` a job's last word is."""
+        """The index in `_waiting` of a job's last report."""
         self._number = 0
         self._woken = False
         self._on_its_way: asyncio.Task[None] | None = None
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing waits and nothing is on its way."""
+        """Whether nothing is waiting or in flight."""
         return not self._waiting and self._on_its_way is None
 
     def add(self, progress: Progress) -> None:
-        """Takes one more, from any thread."""
+        """Adds a report, from any thread."""
         job_id = progress[0]
         with self._lock:
             if len(self._waiting) >= self._most and job_id in self._newest:
@@ -87,7 +87,7 @@ class ProgressBatcher:
         self._start()
 
     async def flush(self) -> None:
-        """Sends what has gathered so far, and waits until that, and what was on its way, has arrived, or failed to."""
+        """Sends the collected items, and waits until these and those in flight have arrived or failed."""
         last = self._number
         while self._waiting or self._on_its_way is not None:
             self._start()
@@ -102,6 +102,6 @@ class ProgressBatcher:
             return next(iter(self._waiting), math.inf)
 
     async def drain(self) -> None:
-        """Sends everything and waits until it has arrived, or failed to."""
+        """Sends everything and waits until it has arrived or failed."""
         while self._waiting or self._on_its_way is not None:
             await self.flush()

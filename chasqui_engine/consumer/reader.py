@@ -1,4 +1,4 @@
-"""The reader: brings entries from the stream into the buffer, new ones and those of workers that went silent."""
+"""The reader: moves entries from the stream into the buffer, new ones and reclaimed ones."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from chasqui_engine.runtime.clock import monotonic
 _log = logging.getLogger("chasqui.consumer")
 
 _AHEAD_S = 0.1
-"""The buffer holds what the workers will start within this time: enough to keep them busy, not more than that away
+"""The buffer holds what the workers will start within this time: enough to keep them busy, without hoarding
 from other processes."""
 _BATCHES_AHEAD = 4
-"""At most: the next read is on its way while the last one is worked off."""
+"""At most this many: the next read is in flight while the last one is processed."""
 _CLAIMS_PER_IDLE = 4
 _LONGEST_CLAIM_PAUSE_S = 5.0
 _PAUSE_CHECK_S = 0.2
-"""How soon a pause, and its end, are noticed."""
+"""How soon a pause and a resume are noticed."""
 _STRAYS = 500
-# The stream or the group went away under a read.
+# The stream or the group was deleted during a read.
 _GROUP_GONE = ("NOGROUP", "UNBLOCKED")
 
 
 class Reader:
-    """Reads while there is room."""
+    """Reads while the buffer has room."""
 
     def __init__(self, context: ConsumerContext, reads: Link) -> None:
         self._reads = reads
@@ -51,7 +51,7 @@ class Reader:
         self._paused = self._claiming = self._warned_blind = False
 
     async def read(self) -> None:
-        """Brings new entries, until cancelled; none while the queue is paused."""
+        """Reads new entries until cancelled; none while the queue is paused."""
         while True:
             if await self._pause_is_set():
                 await self._wait_for_resume()
@@ -66,7 +66,7 @@ class Reader:
         _log.info("queue %s is resumed; consumer %s takes jobs again", self._member.keys.queue, self._member.consumer)
 
     async def _read_until_paused(self) -> None:
-        # In a task of its own, so that looking for a pause costs the reads nothing and can break one that waits.
+        # In its own task, so that the pause check costs the reads nothing and can interrupt a blocking one.
         reading = asyncio.create_task(self._read_new(), name="chasqui-reads")
         try:
             while True:
@@ -76,25 +76,25 @@ class Reader:
                     break
         finally:
             await cancel_and_wait(reading)
-        # The server may be about to answer the read that was given up: to a connection that is gone it cannot.
+        # The server may be about to answer the cancelled read: on a closed connection it cannot.
         self._reads.drop()
 
     async def _pause_is_set(self) -> bool:
         try:
             self._paused = await stats.is_paused(self._commands, self._member.keys)
-        except CommandError as err:  # an ACL, say: such a worker cannot be paused, but it can work
+        except CommandError as err:  # because of an ACL, say: such a worker cannot be paused, but it can work
             if not self._warned_blind:
                 self._warned_blind = True
-                _log.warning("cannot see whether queue %s is paused: %s", self._member.keys.queue, err)
+                _log.warning("cannot read whether queue %s is paused: %s", self._member.keys.queue, err)
             self._paused = False
         return self._paused
 
     async def _release_unstarted(self) -> None:
-        """Hands back what no handler has begun: the buffer, and what a read brought that was given up."""
+        """Releases what no handler has started: the buffer, and the entries of a cancelled read."""
         unbegun = self._buffer.empty()
         pending = await group.list_pending_of(self._commands, self._member, at_most=len(self._in_flight) + _STRAYS)
         held = set(self._in_flight.entry_ids())
-        # What a claim is bringing is ours before it is held.
+        # Entries of a claim in progress are ours before they are recorded.
         strays = [] if self._claiming else [entry_id for entry_id in pending if entry_id not in held]
         to_return = [delivery.entry_id for delivery in unbegun] + strays
         if to_return:
@@ -107,7 +107,7 @@ class Reader:
         backlog = False
         while True:
             room = await self._room()
-            # Several reads at once save round trips, but where little waits, they would come back empty.
+            # Several reads at once save round trips, but on a short queue they would return nothing.
             counts = _shares(room, config.batch) if backlog else [min(room, config.batch)]
             self._in_flight.about_to_read()
             try:
@@ -126,7 +126,7 @@ class Reader:
                     await self._accept(deliveries)
 
     async def claim(self) -> None:
-        """Brings entries of silent workers, until cancelled."""
+        """Reclaims entries of silent workers until cancelled."""
         pause_s = min(self._config.claim_min_idle_ms / 1000 / _CLAIMS_PER_IDLE, _LONGEST_CLAIM_PAUSE_S)
         while True:
             try:
@@ -142,7 +142,7 @@ class Reader:
             room = await self._room()
             asked_at = monotonic()
             idle = await group.list_idle(self._commands, self._member, self._idle.seen_from_ms)
-            # Of those in our name, what is held is not abandoned; what is not held came with an answer that was lost.
+            # Recorded entries in our name are not abandoned; unrecorded ones came with a lost answer.
             held, me = set(self._in_flight.entry_ids()), self._member.consumer.encode()
             others = [entry for entry in idle if entry.consumer != me or entry.entry_id not in held]
             ripe = self._idle.check(others, asked_at)[: min(room, self._config.batch)]
@@ -150,7 +150,7 @@ class Reader:
                 return
 
     async def _claim(self, ripe: list[Pending]) -> bool:
-        """Takes entries over; False if none could be had."""
+        """Claims entries; False if there were none."""
         self._claiming = True
         try:
             deliveries = await group.claim(
@@ -176,15 +176,15 @@ class Reader:
         if again := [delivery for delivery in fresh if delivery.deliveries]:
             await self._accept_again(again)
         if len(fresh) < len(deliveries) and (ours := self._in_flight.redelivered(deliveries)):
-            # The server has counted that it gave them out once more.
+            # The server has counted another delivery.
             await self._recount(ours)
 
     async def _recount(self, ours: list[Delivery]) -> None:
         await group.set_delivery_counts(self._commands, self._member, [(one.entry_id, one.count) for one in ours])
 
     async def _accept_again(self, again: list[Delivery]) -> None:
-        """Of entries whose workers went silent, only what was begun is to count: each may wait here for another that
-        takes this worker along too."""
+        """Of entries whose workers went silent, only started runs count: each may wait here for another that
+        kills this worker too."""
         suspects = [] if self._config.relay else [one for one in again if one.deliveries >= POISON_SUSPECT]
         try:
             await self._recount(again)
@@ -194,12 +194,12 @@ class Reader:
             self._buffer.quarantine(suspects)
 
     async def _room(self) -> int:
-        """Waits until there is use for more entries; returns for how many."""
+        """Waits until more entries are needed; returns how many."""
         config, buffer = self._config, self._buffer
         while True:
             soon = int(_AHEAD_S / max(self._pace.mean_s, 1e-6) * config.concurrency)
             ahead = max(1, min(soon, _BATCHES_AHEAD * config.batch))
-            # Entries whose end is not written yet count too: with Redis slow to take acks, reading on does not help.
+            # Unsettled entries count too: when Redis is slow to process acks, reading more does not help.
             unwritten = len(self._in_flight) - len(buffer) - config.concurrency
             if len(buffer) <= ahead // 2 and unwritten < 2 * config.ack_batch:
                 return buffer.idle + ahead - len(buffer)

@@ -1,8 +1,8 @@
-"""Which idle entries may be reclaimed: those whose owner is silent for real.
+"""Which idle entries may be reclaimed: those whose owner is really silent.
 
 The server measures how long an entry has been idle by its wall clock. When that steps forward, all entries seem
 abandoned at once. So an entry is claimed only after it was seen twice, half of `claim_min_idle_ms` apart by the clock
-of this process that never jumps, and its idle time grew by as much: the heartbeats of a living owner come every third
+monotonic clock of this process, and its idle time grew by as much: a live owner sends heartbeats every third
 of it.
 """
 
@@ -15,10 +15,10 @@ from typing import NamedTuple
 from chasqui_engine._redis.commands.group import Pending
 
 _SEEN_FROM = 0.4
-"""Of claim_min_idle: more than the entries of a living owner have, and early enough to see an entry twice in time."""
+"""Fraction of claim_min_idle: more than a live owner's entries reach, early enough to see an entry twice in time."""
 _BETWEEN = 0.5
 _SLACK = 1 / 6
-"""Of claim_min_idle: by so much the two clocks may differ between two checks, for slow answers and busy event loops."""
+"""Fraction of claim_min_idle by which the clocks may differ between checks, for slow answers and busy event loops."""
 
 
 class _Sight(NamedTuple):
@@ -27,18 +27,18 @@ class _Sight(NamedTuple):
 
 
 class IdleEntries:
-    """What one worker has seen of the idle entries of all."""
+    """The idle entries of all workers, as one worker has seen them."""
 
     def __init__(self, claim_min_idle_ms: int) -> None:
         self._claim_min_idle_ms = claim_min_idle_ms
         self._first: dict[bytes, _Sight] = {}
         self.seen_from_ms = int(claim_min_idle_ms * _SEEN_FROM)
-        """Entries that are idle for less need no check."""
+        """Entries idle for less need no check."""
         self.next_s = math.inf
-        """When the first of those that were seen may be claimed."""
+        """When the first of the seen entries may be claimed."""
 
     def check(self, entries: Iterable[Pending], now: float) -> list[Pending]:
-        """Takes in all entries that are idle by the server's clock; returns those to claim."""
+        """Records all entries that are idle by the server's clock; returns those to claim."""
         before, self._first = self._first, {}
         self.next_s = math.inf
         ripe = []
@@ -55,7 +55,7 @@ class IdleEntries:
         return ripe
 
     def _has_passed(self, first: _Sight, entry: Pending, now: float) -> bool:
-        """Whether nothing but time has passed: no heartbeat, and no step of the server's clock."""
+        """Whether only time has passed: no heartbeat, and no step of the server's clock."""
         passed_ms = (now - first.at) * 1000
         return abs(entry.idle_ms - first.idle_ms - passed_ms) <= self._claim_min_idle_ms * _SLACK
 

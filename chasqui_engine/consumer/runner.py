@@ -1,4 +1,4 @@
-"""The worker tasks: take an entry, make it a job, run the handler, pass the verdict on."""
+"""The worker tasks: take an entry, decode the job, run the handler, pass on the verdict."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from chasqui_engine.values.retry_later import RetryLater
 _log = logging.getLogger("chasqui.consumer")
 
 _NO_MEMORY_S = 1.0
-"""What a worker short of memory waits before it reads on: jobs that run beside it may end and free some."""
+"""How long a worker without memory waits before it continues: running jobs may end and free some."""
 
 
 class JobRunner:
@@ -69,7 +69,7 @@ class JobRunner:
         try:
             job = self._open(delivery)
         except MemoryError:
-            _log.warning("entry %s cannot be read for want of memory; it goes back to the stream", delivery.entry_id)
+            _log.warning("entry %s cannot be decoded: out of memory; it is released to the stream", delivery.entry_id)
             await self._give_back_uncounted(delivery)
             await asyncio.sleep(_NO_MEMORY_S)
             return
@@ -86,12 +86,12 @@ class JobRunner:
         await self._handle(delivery, job)
 
     async def _give_back_uncounted(self, delivery: Delivery) -> None:
-        """The run does not begin, and is not counted."""
+        """Releases an entry whose run does not start and is not counted."""
         await group.release(self._link, self._member, [delivery.entry_id])
         self._settler.forget(delivery)
 
     async def _run_quarantined(self, delivery: Delivery) -> None:
-        """Runs what may take this process along: its end is written before the next one begins."""
+        """Runs a quarantined entry, which may kill this process: it is settled before the next one starts."""
         try:
             await self._work(delivery)
             await self._settler.flush()
@@ -99,10 +99,10 @@ class JobRunner:
             self._buffer.quarantine_done()
 
     async def _still_ours(self, delivery: Delivery) -> bool:
-        """Asks Redis, because nothing has confirmed it for long; another's entry is let go."""
+        """Renews the lease in Redis, because it is no longer fresh; entries of other workers are dropped."""
         asked_at = float("-inf")
         while not delivery.lost and asked_at < delivery.held_at:
-            # One question answers for everything that was held when it was asked.
+            # One answer covers everything in flight at the time of the question.
             if self._asking is None or self._asking.done():
                 self._asking = asyncio.create_task(self._ask())
             asked_at = await asyncio.shield(self._asking)
@@ -121,7 +121,7 @@ class JobRunner:
         return asked_at
 
     def _open(self, delivery: Delivery) -> Job | None:
-        """The job in an entry; None when it is one for the dead letters."""
+        """The job in an entry; None if the entry was buried."""
         verdict = judge_arrival(delivery, self._config)
         if not isinstance(verdict, Bury):
             return verdict
@@ -140,7 +140,7 @@ class JobRunner:
             value = await self._run(job)
             end_if_forked(self._pid)
             result = self._encode(value) if self._config.store_results else None
-        except BaseException as error:  # SystemExit and its like are the handler's, not ours
+        except BaseException as error:  # SystemExit and the like belong to the handler
             end_if_forked(self._pid)
             if self._is_being_stopped(error):
                 raise
@@ -173,11 +173,11 @@ class JobRunner:
         else:
             log_retry(self._queue, verdict, allowed_runs(job, self._config), error)
             self._settler.retry(verdict)
-        # A handler may raise one and the same object each time: its traceback would grow with every run.
+        # A handler may raise the same object each time: its traceback would grow with every run.
         error.__traceback__ = None
 
     def _is_being_stopped(self, error: BaseException) -> bool:
-        """Whether the consumer cancels this task; a handler may raise `CancelledError`, or cancel its own task, too."""
+        """Whether the consumer cancels this task; handlers may also raise `CancelledError` or cancel their own task."""
         task = asyncio.current_task()
         if task is None or not isinstance(error, asyncio.CancelledError) or not task.cancelling():
             return False

@@ -24,10 +24,10 @@ _NO_ID_LEFT = -2
 _FULL_PAUSE_S = 1.0
 _LOG_AGAIN_S = 60.0
 _LOG_LINES = 1000
-"""Lines that the log of a job keeps, about."""
+"""Approximate number of lines kept in the log of a job."""
 _LOG_BATCH = 500
 _MOST_LOG_LINES = 10_000
-"""Lines that wait to be written; beyond, a job's line takes the place of the one before."""
+"""At most this many lines waiting to be written; beyond that, a job's newest line replaces its previous one."""
 _ACTIVE_BATCH = 256
 
 Moved = TypeVar("Moved", Retry, Bury)
@@ -46,50 +46,50 @@ class Settler:
         self._events_max = config.events_max
         self._refused_logged_at = -_LOG_AGAIN_S
         self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Gets an exception when a verdict cannot be written, for a reason that waiting does not remove."""
+        """Set to the exception when a verdict can never be written."""
         fail, idle_s = self._fail, config.ack_idle_ms / 1000
         self._started: Batcher[tuple[str, str, int, bytes]] = Batcher(self._emit_started, fail, most=_ACTIVE_BATCH)
         self._progress = ProgressBatcher(self._emit_progress, fail, most=_ACTIVE_BATCH)
         self._logs = ProgressBatcher(self._write_logs, fail, most=_MOST_LOG_LINES, at_once=_LOG_BATCH)
         self._acks: Batcher[Ack] = Batcher(self._ack, fail, most=config.ack_batch, idle_s=idle_s)
         self.ack = self._acks.add
-        """Takes a job that ran well; one call less on the hottest path."""
+        """Acks a job that succeeded; a separate method saves a call on the hottest path."""
         self._retries: Batcher[Retry] = Batcher(self._retry, fail, most=config.retry_inflight, idle_s=idle_s)
         self._burials: Batcher[Bury] = Batcher(self._bury, fail, most=config.dlq_inflight, idle_s=idle_s)
 
     def started(self, job_id: str, attempt: int, delivery: Delivery) -> None:
-        """A handler is about to run."""
+        """Emits `active` before a handler runs."""
         if self._events_max:
             self._started.add((job_id, delivery.name, attempt, delivery.entry_id))
 
     def progress(self, job_id: str, name: str, progress: str) -> None:
-        """A handler, in whatever thread, says how far it is."""
+        """Takes a handler's progress, from any thread."""
         if self._events_max:
             self._progress.add((job_id, name, progress))
 
     def log(self, job_id: str, name: str, line: str) -> None:
-        """A handler, in whatever thread, logs a line."""
+        """Takes a line of a handler's log, from any thread."""
         self._logs.add((job_id, name, line))
 
     def retry(self, verdict: Retry) -> None:
-        """It is to run again."""
+        """Schedules another run."""
         self._retries.add(verdict)
 
     def bury(self, verdict: Bury) -> None:
-        """It is dead."""
+        """Buries a job."""
         self._burials.add(verdict)
 
     def forget(self, delivery: Delivery) -> None:
-        """It is another's, or gone."""
+        """Forgets an entry that another worker owns, or that is gone."""
         self._in_flight.release(delivery)
         self._buffer.nudge()
 
     async def flush(self) -> None:
-        """Waits until what has ended so far is written."""
+        """Waits until the verdicts so far are written."""
         await asyncio.gather(self._acks.flush(), self._retries.flush(), self._burials.flush())
 
     async def drain(self) -> None:
-        """Waits until every ending so far is written."""
+        """Waits until every verdict so far is written."""
         emitted = self._started.drain(), self._progress.drain(), self._logs.drain()
         await asyncio.gather(*emitted, self._acks.drain(), self._retries.drain(), self._burials.drain())
 
@@ -98,12 +98,12 @@ class Settler:
             self.failure.set_exception(error)
 
     async def _after_started(self) -> None:
-        """Lets the `active` of a job, its progress and its log leave before its end does."""
+        """Sends the `active` event, progress and log of a job before its verdict."""
         if not self._logs.is_idle:
             await self._logs.flush()
         if self._events_max:
             self._started.start()
-            # Progress is rare: waited for, it cannot be overtaken.
+            # Progress is rare: it is awaited, so that it cannot be overtaken.
             await self._progress.flush()
             await asyncio.sleep(0)
 
@@ -165,7 +165,7 @@ class Settler:
             burials = await self._wait_for_refused(burials, replies)
 
     def _release_settled(self, verdicts: Sequence[Moved], replies: Sequence[int]) -> list[Moved]:
-        """Releases what is settled; returns what was settled by us."""
+        """Forgets settled entries; returns those that this worker settled."""
         ours = []
         for one, reply in zip(verdicts, replies, strict=True):
             if reply == _MOVED:
@@ -177,7 +177,7 @@ class Settler:
         return ours
 
     async def _wait_for_refused(self, verdicts: Sequence[Moved], replies: Sequence[int]) -> list[Moved]:
-        """What the server did not take, after a pause in which it may find room."""
+        """Retries what a full server refused, after a pause."""
         left = [one for one, reply in zip(verdicts, replies, strict=True) if reply not in (_MOVED, _NOT_OURS)]
         if left:
             self._log_refused(len(left), _NO_ID_LEFT in replies)
@@ -191,7 +191,7 @@ class Settler:
         queue = self._member.keys.queue
         if no_id_left:
             _log.warning(
-                "queue %s: the dead-letter stream has used its last id and takes no more; %d jobs wait to be buried. "
+                "queue %s: the dead-letter stream has used its last id and accepts no more; %d jobs wait to be buried. "
                 "`chasqui doctor` says what to do",
                 queue,
                 count,

@@ -18,13 +18,13 @@ from chasqui_engine.values.validation import MAX_JOB_NAME_BYTES
 __all__ = ["Ack", "Bury", "Retry", "judge_arrival", "judge_failure"]
 
 MAX_DETAIL_CHARS = 2000
-"""Of an error's type and text, in the dead letters."""
+"""Longest type and text of an error in the dead letters."""
 MAX_ERROR_CHARS = 500
-"""Of an error's text, in an event."""
+"""Longest text of an error in an event."""
 
 
 def judge_arrival(delivery: Delivery, config: ConsumerConfig) -> Job | Bury:
-    """The job in an entry that may run, or the burial of one that may not."""
+    """The job in an entry, or the burial of one that may not run."""
     envelope = delivery.envelope
     if envelope is None:
         return _bury_unread(delivery, DlqReason.malformed("the entry has no field 'd'"))
@@ -48,7 +48,7 @@ def judge_arrival(delivery: Delivery, config: ConsumerConfig) -> Job | Bury:
 def judge_failure(
     delivery: Delivery, job: Job, attempt: int, error: BaseException, duration_us: int, config: ConsumerConfig
 ) -> Retry | Bury:
-    """After run number `attempt` failed with `error`."""
+    """The verdict after run number `attempt` failed with `error`."""
     if isinstance(error, RetryLater) and not error.count:
         return _postpone(delivery, job, attempt - 1, error, duration_us)
     if isinstance(error, UnrecoverableError | EncodeError):
@@ -65,15 +65,15 @@ def judge_failure(
 
 
 def _postpone(delivery: Delivery, job: Job, counted: int, wish: RetryLater, duration_us: int) -> Retry:
-    """Nothing failed; `counted` runs are behind the job."""
+    """The verdict on a postponed job, for which `counted` runs count."""
     member = encode_delayed(delivery.name, with_attempt(delivery.envelope or b"", counted))
     return Retry(delivery, member, wish.delay_ms, job.id, counted, "", duration_us, wish.run_at_ms)
 
 
 def _bury_unread(delivery: Delivery, reason: DlqReason, job_id: str | None = None, attempt: int = 0) -> Bury:
-    """For an entry that no handler ran for."""
+    """The burial of an entry for which no handler ran."""
     job_id = job_id or decode_id(delivery.envelope or b"")
-    # What is written about it, several times over, is not to be as large as it may be.
+    # Its fields are written several times, so they are cut.
     delivery.name = delivery.name[:MAX_JOB_NAME_BYTES]
     return _bury(delivery, reason, job_id, attempt, (reason.detail or "")[:MAX_ERROR_CHARS], None)
 
@@ -81,7 +81,7 @@ def _bury_unread(delivery: Delivery, reason: DlqReason, job_id: str | None = Non
 def _bury(
     delivery: Delivery, reason: DlqReason, job_id: str | None, attempt: int, error: str, duration_us: int | None
 ) -> Bury:
-    # The detail may quote the entry, which may be as long as anything.
+    # The detail may quote the entry, which may be of any length.
     name, detail = reason.as_str(), (reason.detail or "")[:MAX_DETAIL_CHARS]
     failure = encode_failure(name, detail, attempt)
     return Bury(delivery, name, detail, job_id, attempt, error, duration_us, failure)
@@ -95,18 +95,18 @@ def allowed_runs(job: Job, config: ConsumerConfig) -> int:
 
 
 def runs_begun(job: Job, deliveries: int, allowed: int) -> int:
-    """Runs that a job had before it was given out this time, as far as can be known.
+    """The number of runs before this delivery, as far as it can be known.
 
-    The server counts that it was given out. The worker counts the run before it begins it, but only where it matters:
-    a run that is the last, and any after a worker went silent. So the first delivery may be of a run that nothing
-    counted; unless that run was the last, for then it was counted, or never begun.
+    The server counts deliveries. The worker counts a run before it starts, but only where it matters:
+    the last run, and any run after a worker went silent. So the first delivery may be of a run that nothing
+    counted, unless that run was the last: then it was counted, or never started.
     """
     uncounted = min(deliveries, 1) if allowed - job.attempt > 1 else 0
     return job.attempt + uncounted + max(0, deliveries - 1)
 
 
 def must_be_counted(job: Job, deliveries: int, allowed: int) -> bool:
-    """Whether a run has to be counted before it begins."""
+    """Whether a run must be counted before it starts."""
     return deliveries > 0 or allowed - job.attempt <= 1
 
 
@@ -123,7 +123,7 @@ def brief(error: BaseException) -> str:
 def _text(error: BaseException) -> str:
     try:
         text = str(error)
-    except Exception as err:  # noqa: BLE001 - an error that cannot say what it is must not cost the job its end
+    except Exception as err:  # noqa: BLE001 - the verdict does not depend on an error's __str__
         return f"(its __str__ raised {type(err).__name__})"
-    # Half a surrogate pair cannot be sent.
+    # A lone surrogate cannot be sent.
     return text.encode(errors="replace").decode()

@@ -1,4 +1,4 @@
-"""The events stream, from the reading side."""
+"""Reading the events stream."""
 
 from __future__ import annotations
 

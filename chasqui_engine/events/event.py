@@ -22,7 +22,7 @@ EVENT_NAMES = (
     "progress",
     "removed",
 )
-"""What may happen."""
+"""The names of all events."""
 _MOST_DIGITS = 19
 """Of 64 bits."""
 _NUMBERS = frozenset({"attempt", "backoff_ms", "delay_ms", "duration_us", "enqueued_at_ms", "ts"})
@@ -33,14 +33,14 @@ class QueueEvent:
     """A transition of a job, or of the queue."""
 
     name: str
-    """One of `EVENT_NAMES`, or one of a newer ChasquiMQ's own."""
+    """One of `EVENT_NAMES`, or one of a newer ChasquiMQ."""
     job_id: str | None
     """None for an event of the queue itself."""
     job_name: str = ""
     fields: dict[str, Any] = field(default_factory=dict)
-    """Whatever else it says: `ts`, `attempt`, `reason` …; numbers as int where they are numbers."""
+    """The other fields: `ts`, `attempt`, `reason` …; numbers as int."""
     entry_id: str = ""
-    """Its place in the stream: pass it as `last_event_id` to go on from here."""
+    """Its id in the stream: pass it as `last_event_id` to continue from here."""
 
     @property
     def at_ms(self) -> int:
@@ -49,7 +49,7 @@ class QueueEvent:
 
     @staticmethod
     def of(entry_id: str, fields: Mapping[str, str]) -> QueueEvent:
-        """The event in a stream entry; a field that does not parse stays text."""
+        """The event in a stream entry; a field that cannot be parsed stays text."""
         rest: dict[str, Any] = {key: _number(value) if key in _NUMBERS else value for key, value in fields.items()}
         if "progress" in rest:
             rest["progress"] = _json(rest["progress"])
@@ -72,7 +72,7 @@ def _json(text: str) -> Any:
 
 
 def _number(text: str) -> int | str:
-    # Others may have written any number: one that no clock and no counter reaches breaks whatever computes with it.
+    # Other programs may have written any number: one beyond every clock and counter would break calculations.
     if len(text) > _MOST_DIGITS:
         return text
     try:

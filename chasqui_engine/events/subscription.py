@@ -23,8 +23,8 @@ _ENTRY_ID = re.compile(r"\$|[0-9]+(-[0-9]+)?")
 class QueueEvents:
     """A queue's events as an async iterator: `async for event in QueueEvents("emails"): …`.
 
-    Begins with what comes after the first step of the iteration; `last_event_id="0"` begins with the oldest kept.
-    Breaks of the connection are ridden out without losing or repeating an event. Ends with `close()`.
+    Begins with events after the first step of the iteration; `last_event_id="0"` begins with the oldest kept one.
+    It reconnects after a broken connection without losing or repeating an event. Ends with `close()`.
     """
 
     def __init__(
@@ -76,13 +76,13 @@ class QueueEvents:
                     if self._closed:
                         return
         finally:
-            # Left early, it still waits for the server; a later iteration must not wait behind it.
+            # An abandoned iteration still waits for the server; a later one would wait behind it.
             await link.close()
 
     async def _read(self, link: Link) -> list[tuple[str, dict[str, str]]]:
         keys = self._connector.keys
         if self._last_id == "$":
-            # A real id, so that a broken connection resumes where it was and not at a later "now".
+            # A real id, so that a broken connection resumes at the same event and not at a later "now".
             self._last_id = await events.read_last_id(link, keys)
         return await events.read_events(link, keys, self._last_id, count=self._count, block_ms=self._block_ms)
 

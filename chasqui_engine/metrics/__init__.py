@@ -1,6 +1,6 @@
 """Metrics: the events of `chasqui_engine.metrics.events`, the guard, and the sinks that ship with the engine.
 
-Nothing here imports an optional dependency before a sink that needs it is made.
+Optional dependencies are imported only when a sink that needs them is created.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from enum import StrEnum
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromoterTick:
-    """One pass of the promoter over the delayed jobs, made while it led."""
+    """One pass of the promoter over the delayed jobs, while it was the leader."""
 
     promoted: int
     """Jobs moved to the stream in this pass; 0 when nothing was due."""
@@ -25,22 +25,22 @@ class PromoterTick:
 
 
 class LockOutcome(StrEnum):
-    """Whether the promoter holds the leader lock. Reported when it changes, not at every try."""
+    """Whether the promoter holds the leader lock. Reported on changes, not at every try."""
 
     ACQUIRED = "acquired"
-    """This promoter leads."""
+    """This promoter is the leader."""
     HELD = "held"
-    """Another one does."""
+    """Another one is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReaderBatch:
-    """A read of the stream that brought something. Empty reads are not reported."""
+    """A read of the stream that returned entries. Empty reads are not reported."""
 
     size: int
-    """Entries read, those on their way to the dead letters included."""
+    """Entries read, including those that will be buried."""
     reclaimed: int
-    """How many of them had been delivered before: taken over from a consumer that went silent."""
+    """How many of them were reclaimed from a silent consumer."""
 
 
 class JobOutcomeKind(StrEnum):
@@ -51,7 +51,7 @@ class JobOutcomeKind(StrEnum):
     ERR = "err"
     """It failed."""
     PANIC = "panic"
-    """It broke in a way that is no ordinary failure."""
+    """It ended abnormally."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,12 +69,12 @@ class JobOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryScheduled:
-    """A failed job was put back. Reported once it is written, and not when another consumer was first."""
+    """A failed job was scheduled again. Reported once it is written, and not if another consumer was first."""
 
     attempt: int
-    """The run that is to come: 2 after the first failure."""
+    """The number of the next run: 2 after the first failure."""
     backoff_ms: int
-    """How long the job waits for it."""
+    """How long the job waits for the next run."""
     name: str = ""
     """The job's name; empty when it has none."""
 
@@ -86,7 +86,7 @@ class DlqRouted:
     reason: str
     """As on the wire: retries_exhausted, decode_failed, malformed, oversize_payload, unrecoverable."""
     attempt: int
-    """The run that was the last; 0 when no handler ever saw the entry."""
+    """The number of the last run; 0 if no handler ran."""
     name: str = ""
     """The job's name; empty when it has none, or it could not be read."""
 
@@ -105,7 +105,7 @@ class MetricsSink:
         """The promoter made a pass."""
 
     def promoter_lock_outcome(self, outcome: LockOutcome) -> None:
-        """The promoter became the leader, or found that another one is."""
+        """The promoter became the leader, or another one did."""
 
     def reader_batch(self, batch: ReaderBatch) -> None:
         """Entries were read from the stream."""

@@ -1,4 +1,4 @@
-"""A sink that keeps what is reported to it, for tests: the events themselves, and sums over them."""
+"""A sink for tests that keeps the reported events, and sums over them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class DurationStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricsSnapshot:
-    """The sums at one moment. They count every event, those no longer kept included."""
+    """The sums at one moment, over all events, including those no longer kept."""
 
     outcomes: Mapping[JobOutcomeKind, int]  # runs by how they ended; a kind not seen is 0
     by_name: Mapping[str, Mapping[JobOutcomeKind, int]]  # the same for each job name
@@ -145,7 +145,7 @@ class InMemorySink(MetricsSink):
             self._start()
 
     def promoter_tick(self, tick: PromoterTick) -> None:
-        """Keep it. So do the others."""
+        """Keeps the event, as do the other methods."""
         with self._lock:
             self._keep(tick)
             self._sums.promoted += tick.promoted

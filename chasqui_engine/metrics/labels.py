@@ -1,4 +1,4 @@
-"""What the exporters share: label values that a metrics server can bear, and the bounds of the histograms."""
+"""Shared by the exporters: bounded label values, and the bounds of the histograms."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from chasqui_engine.metrics.events import JobOutcomeKind
 from chasqui_engine.values.errors import ConfigError
 
 OTHER = "other"
-"""The name under which all jobs are counted whose own name came after the limit."""
+"""The label of all job names beyond the limit."""
 
 MAX_LABEL_CHARS = 128
 
@@ -39,7 +39,7 @@ def clean_label(value: str) -> str:
 
 class NameLabels:
     """Job names as label values, at most `max_names` of them: each new name is a new series on the metrics server,
-    and names can come from anyone who may add a job. The empty name is not counted; 0 lumps all others together.
+    and anyone who may add a job can choose names. The empty name is not counted; 0 lumps all others together.
     """
 
     __slots__ = ("_labels", "_lock", "_max_names")

@@ -56,7 +56,7 @@ class OtelSink(MetricsSink):
         self._make_queue_instruments(meter)
 
     def promoter_tick(self, tick: PromoterTick) -> None:
-        """Record it. So do the others."""
+        """Records the event, as do the other methods."""
         self._promoted.add(tick.promoted, self._queue)
         self._depth.set(tick.depth, self._queue)
         self._lag.set(tick.oldest_pending_lag_ms, self._queue)
@@ -94,7 +94,7 @@ class OtelSink(MetricsSink):
         self._duration = _histogram(
             meter, "chasquimq.handler.duration", "s", "How long handlers ran.", labels.DURATION_BUCKETS_S
         )
-        self._retries = counter("chasquimq.retries.scheduled", "{retry}", "Failed jobs put back to run again.")
+        self._retries = counter("chasquimq.retries.scheduled", "{retry}", "Failed jobs scheduled to run again.")
         self._backoff = _histogram(
             meter, "chasquimq.retry.backoff", "s", "Wait before a retry.", labels.BACKOFF_BUCKETS_S
         )
@@ -105,14 +105,14 @@ class OtelSink(MetricsSink):
         self._batch_size = _histogram(
             meter, "chasquimq.consumer.batch.size", "{job}", "Entries in one read of the stream.", labels.BATCH_BUCKETS
         )
-        self._reclaimed = counter("chasquimq.consumer.reclaimed", "{job}", "Entries taken over from a silent consumer.")
+        self._reclaimed = counter("chasquimq.consumer.reclaimed", "{job}", "Entries reclaimed from a silent consumer.")
         self._promoted = counter("chasquimq.promoter.promoted", "{job}", "Delayed jobs moved to the stream.")
         self._depth = gauge(
             "chasquimq.delayed.zset.depth", "{job}", "Delayed jobs left after the last pass of the promoter."
         )
         self._lag = gauge("chasquimq.promoter.oldest_pending_lag", "ms", "How overdue the oldest delayed job is.")
         acquired = counter("chasquimq.promoter.lock.acquired", "{change}", "Times this promoter became the leader.")
-        lost = counter("chasquimq.promoter.lock.lost", "{change}", "Times this promoter found another one leading.")
+        lost = counter("chasquimq.promoter.lock.lost", "{change}", "Times another promoter became the leader.")
         self._locks = {LockOutcome.ACQUIRED: acquired, LockOutcome.HELD: lost}
 
 

@@ -103,7 +103,7 @@ class PrometheusSink(MetricsSink):
         }
 
     def promoter_tick(self, tick: PromoterTick) -> None:
-        """Count it. So do the others."""
+        """Counts the event, as do the other methods."""
         self._promoted.inc(tick.promoted)
         self._depth.set(tick.depth)
         self._lag.set(tick.oldest_pending_lag_ms)
@@ -165,23 +165,23 @@ def _make(buckets: tuple[float, ...]) -> _Instruments:
         return Histogram(name, text, ("queue", *labels), registry=None, buckets=bounds)
 
     def gauge(name: str, text: str) -> Gauge:
-        # Several processes may serve one page: only the leader's last word counts, not one value per process.
+        # Several processes may serve one page: only the leader's last value counts, not one value per process.
         return Gauge(name, text, ("queue",), registry=None, multiprocess_mode="livemostrecent")
 
     return _Instruments(
         completed=counter("chasquimq_jobs_completed_total", "Handler runs that returned.", "name"),
         failed=counter("chasquimq_jobs_failed_total", "Handler runs that failed.", "kind", "name"),
         duration=histogram("chasquimq_handler_duration_seconds", "How long handlers ran.", buckets, "name"),
-        retries=counter("chasquimq_retries_scheduled_total", "Failed jobs put back to run again.", "name"),
+        retries=counter("chasquimq_retries_scheduled_total", "Failed jobs scheduled to run again.", "name"),
         backoff=histogram("chasquimq_retry_backoff_seconds", "Wait before a retry.", BACKOFF_BUCKETS_S, "name"),
         buried=counter("chasquimq_dlq_routed_total", "Entries moved to the dead letters.", "reason", "name"),
         batch_size=histogram("chasquimq_consumer_batch_size", "Entries in one read of the stream.", BATCH_BUCKETS),
-        reclaimed=counter("chasquimq_consumer_reclaimed_total", "Entries taken over from a silent consumer."),
+        reclaimed=counter("chasquimq_consumer_reclaimed_total", "Entries reclaimed from a silent consumer."),
         promoted=counter("chasquimq_promoter_promoted_total", "Delayed jobs moved to the stream."),
         depth=gauge("chasquimq_delayed_zset_depth", "Delayed jobs left after the last pass of the promoter."),
         lag=gauge("chasquimq_promoter_oldest_pending_lag_ms", "How overdue the oldest delayed job is."),
         lock_acquired=counter("chasquimq_promoter_lock_acquired_total", "Times this promoter became the leader."),
-        lock_lost=counter("chasquimq_promoter_lock_lost_total", "Times this promoter found another one leading."),
+        lock_lost=counter("chasquimq_promoter_lock_lost_total", "Times another promoter became the leader."),
         buckets=buckets,
     )
 

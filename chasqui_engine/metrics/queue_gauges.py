@@ -1,4 +1,4 @@
-"""The state of queues as Prometheus gauges: what is true of a queue, not of one of its workers.
+"""The state of queues as Prometheus gauges: facts about a queue, not about one of its workers.
 
 Needs the extra `prometheus`. `chasqui exporter` serves them.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 QUEUE_GAUGES = {
     "waiting_jobs": "Jobs that wait for a worker.",
     "oldest_waiting_seconds": "How long the oldest waiting job has waited; 0 without one.",
-    "active_jobs": "Jobs in the hands of workers.",
+    "active_jobs": "Jobs in flight.",
     "delayed_jobs": "Delayed jobs, those between two retries included.",
     "delayed_lag_seconds": "How overdue the first delayed job is; 0 when none is.",
     "dead_letters": "Dead letters.",
@@ -29,12 +29,12 @@ QUEUE_GAUGES = {
     "workers": "Workers seen within the last minute.",
     "paused": "1 while the queue is paused.",
 }
-"""By name, without the prefix `chasqui_queue_`: what each says."""
+"""The gauges by name, without the prefix `chasqui_queue_`, and their descriptions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What one scrape found."""
+    """The state at one scrape."""
 
     answered: bool
     """Whether the server answered in time."""

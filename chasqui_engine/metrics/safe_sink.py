@@ -1,4 +1,4 @@
-"""The guard between the engine and a user's sink: whatever the sink raises, the job goes on.
+"""The guard between the engine and a user's sink: an exception of the sink does not affect jobs.
 
 A part of the engine guards its sink once, and asks `enabled` before it makes an event:
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("chasqui.metrics")
 
 LOG_INTERVAL_S = 60.0
-"""How long a method that goes on failing stays silent between two lines in the log."""
+"""Pause between log lines about a method that keeps failing."""
 
 _METHODS = (
     "promoter_tick",
@@ -64,7 +64,7 @@ class SafeSink(MetricsSink):
     def __init__(self, sink: MetricsSink, *, clock: Callable[[], float] = monotonic) -> None:
         _refuse_coroutines(sink)
         self.enabled = type(sink) not in (NoopSink, MetricsSink)
-        """False for a sink that ignores all: the caller need not even make the event."""
+        """False for a sink that ignores everything: the caller can skip creating the event."""
         self._sink = sink
         self._clock = clock
         self._lock = threading.Lock()
@@ -72,12 +72,12 @@ class SafeSink(MetricsSink):
 
     @property
     def failures(self) -> dict[str, int]:
-        """How often each method raised; a method that never did is absent."""
+        """How often each method raised; methods that never did are absent."""
         with self._lock:
             return {method: seen.total for method, seen in self._failures.items()}
 
     def promoter_tick(self, tick: PromoterTick) -> None:
-        """Pass it on. So do the others."""
+        """Passes the event on, as do the other methods."""
         self._report("promoter_tick", tick)
 
     def promoter_lock_outcome(self, outcome: LockOutcome) -> None:
@@ -98,7 +98,7 @@ class SafeSink(MetricsSink):
     def _report(self, method: str, event: object) -> None:
         try:
             getattr(self._sink, method)(event)
-        # All that a sink can raise, but not what must reach the event loop: CancelledError, KeyboardInterrupt.
+        # Everything except what must reach the event loop: CancelledError, KeyboardInterrupt.
         except Exception as err:  # noqa: BLE001
             self._on_failure(method, err)
 
@@ -108,11 +108,11 @@ class SafeSink(MetricsSink):
         if total == 1:
             _log.warning("the metrics sink failed in %s; jobs are not affected", what, exc_info=err)
         elif unlogged:
-            # The type only: an exception whose text cannot be made would cost the whole line.
+            # The type only: an exception whose __str__ raises would lose the whole line.
             _log.warning("the metrics sink failed %d more time(s) in %s: %s", unlogged, what, type(err).__name__)
 
     def _count(self, method: str) -> tuple[int, int]:
-        """Count one failure: how many there were, and how many to log now (0 is none)."""
+        """Counts a failure; returns the total, and how many to log now (0 for none)."""
         with self._lock:
             seen = self._failures.setdefault(method, _Failures())
             seen.total += 1
@@ -125,12 +125,12 @@ class SafeSink(MetricsSink):
 
 
 def guard(sink: MetricsSink, *, clock: Callable[[], float] = monotonic) -> SafeSink:
-    """The sink as the engine calls it. Guarding twice changes nothing."""
+    """The sink with a guard around it. Guarding twice changes nothing."""
     return sink if isinstance(sink, SafeSink) else SafeSink(sink, clock=clock)
 
 
 def _refuse_coroutines(sink: MetricsSink) -> None:
-    """A coroutine that is never awaited would lose every event without a word."""
+    """Refuses `async` methods: a coroutine that is never awaited would silently lose every event."""
     for method in _METHODS:
         if inspect.iscoroutinefunction(getattr(sink, method, None)):
-            raise ConfigError(f"metrics: {type(sink).__name__}.{method} is 'async def'; a sink's methods are plain")
+            raise ConfigError(f"metrics: {type(sink).__name__}.{method} is 'async def'; use plain functions")

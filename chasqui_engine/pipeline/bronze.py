@@ -21,7 +21,7 @@ from chasqui_engine.spark.schemas import ddl
 
 _PARTITIONS = "day string, batch string"
 Progress = Callable[[str], None]
-"""Is called with a line for people whenever something was done."""
+"""Called with a line for people after each step."""
 
 
 def folder_name(queue: str) -> str:
@@ -62,7 +62,7 @@ def write_batch(store: Files, queue: str, entity: str, batch: DataFrame, number:
     """Puts one batch into bronze; the same batch again replaces it."""
     when = F.col("ts") if entity == "events" else F.col("died_at")
     ms = F.split_part("entry_id", F.lit("-"), F.lit(1)).try_cast("bigint")
-    # An id holds any number of 64 bits.
+    # Each part of an id is any number of 64 bits.
     known = F.coalesce(when, F.timestamp_millis(F.when(ms <= LAST_MS, ms)), F.timestamp_millis(F.lit(0)))
     frame = batch.drop("queue").withColumn("day", day_of(known))
     if entity == "events":
@@ -81,7 +81,7 @@ def write_batch(store: Files, queue: str, entity: str, batch: DataFrame, number:
 
 
 def last_complete_batch(store: Files, queue: str, entity: str) -> int:
-    """The number of the last batch that was written to its end; -1 if there is none."""
+    """The number of the last complete batch; -1 if there is none."""
     found = store.read_json("bronze", "_whole", entity, f"{folder_name(queue)}.json")
     return -1 if found is None else int(found["batch"])
 
@@ -126,7 +126,7 @@ def compact(spark: SparkSession, store: Files, entity: str, queue: str, *, proce
 
 
 def expire(store: Files, entity: str, queue: str, today: str, keep_days: int, *, processed: int) -> int:
-    """Removes days before the last `keep_days`, as far as silver has read them. Silver and gold keep their rows."""
+    """Removes days before the last `keep_days` that silver has read. Silver and gold keep their rows."""
     oldest = (date.fromisoformat(today) - timedelta(days=keep_days - 1)).isoformat()
     base = ("bronze", entity, folder_name(queue))
     gone = 0

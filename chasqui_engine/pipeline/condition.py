@@ -43,7 +43,7 @@ _TOKEN = re.compile(
 
 
 def check_condition(where: str, columns: Collection[str]) -> str:
-    """The condition as it is, if it is made of columns, values, operators and plain functions only."""
+    """The unchanged condition, if it consists of columns, values, operators and plain functions only."""
     at, known = 0, {column.lower() for column in columns}
     text = where.rstrip()
     while at < len(text):

@@ -19,7 +19,7 @@ class PipelineConfig:
     queues: tuple[str, ...]
     out: str
     url: str | None = field(default=None, repr=False)
-    """It may hold a password, so it is in no repr."""
+    """Not in the repr, because it may hold a password."""
     conn_id: str | None = None
     window_s: int = 300
     """The length of gold's windows."""
@@ -57,7 +57,7 @@ class PipelineConfig:
 
     @property
     def source_options(self) -> dict[str, str]:
-        """How the queues are reached."""
+        """The options that connect to the queues."""
         if self.conn_id is not None:
             return {"connId": self.conn_id}
         return {} if self.url is None else {"url": self.url}

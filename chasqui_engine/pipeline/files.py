@@ -62,7 +62,7 @@ class Files:
             raise ConfigError(f"out: cannot write to {self.root!r}: {' '.join(why.split())}") from err
 
     def exists(self, *parts: str) -> bool:
-        """Whether there is such a file or folder."""
+        """Whether the file or folder exists."""
         path = self._java(self.path(*parts))
         return bool(self._files(path).exists(path))
 
@@ -75,7 +75,7 @@ class Files:
         return sorted(status.getPath().getName() for status in files.listStatus(path) if status.isDirectory())
 
     def remove(self, *parts: str) -> None:
-        """Removes a folder with all in it, if it is there."""
+        """Removes a folder and its contents, if it exists."""
         path = self._java(self.path(*parts))
         self._files(path).delete(path, True)
 

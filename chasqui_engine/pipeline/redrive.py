@@ -30,17 +30,17 @@ from chasqui_engine.values.errors import ConfigError
 from chasqui_engine.values.validation import MAX_JOB_ID_BYTES
 
 Repair = Callable[[Any], Any]
-"""Given a payload, returns the one to run with."""
+"""Repairs a payload: returns the one for the new job."""
 
 _RETRY = {name: kind for name, kind in COLUMNS["dead"].items() if name.startswith("backoff_")}
 _JOBS = {"entry_id": "string", "name": "string", "payload": "binary", "id": "string", "attempts": "bigint", **_RETRY}
 _DEDUP_S = 30 * 86_400
-"""How long the id of a redriven job stays taken."""
+"""Seconds for which the id of a redriven job stays taken."""
 
 
 @dataclass(frozen=True, slots=True)
 class Redriven:
-    """What a redrive did."""
+    """The outcome of a redrive."""
 
     selected: int
     redriven: int
@@ -66,7 +66,7 @@ class RedrivePlan:
         self.selected = len(entry_ids)
         """Dead letters that were selected."""
         self.fresh = len(unmarked) - len(known)
-        """Those that were not redriven before: so many jobs will be added."""
+        """Those not redriven before: the number of jobs that will be added."""
 
     def preview(self, limit: int = 10) -> list[Row]:
         """The first jobs that will be added, with their payload as it will be: entry_id, id, name, payload_json."""
@@ -129,7 +129,7 @@ def redrive(
     target: str | None = None,
     by: str | None = None,
 ) -> Redriven:
-    """Makes jobs of dead letters, without a look at the plan."""
+    """Redrives dead letters without a preview."""
     with plan_redrive(spark, queue, where=where, repair=repair, options=options, target=target) as plan:
         return plan.run(by)
 

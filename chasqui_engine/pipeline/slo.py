@@ -49,7 +49,7 @@ class Slo:
         return any(metric in self.limits for metric in NEEDS_END)
 
     def to_dict(self) -> dict[str, Any]:
-        """As a manifest keeps it."""
+        """The form in a manifest."""
         return {"queue": self.queue, "name": self.name, "limits": self.limits, "min_finished": self.min_finished}
 
 

@@ -1,4 +1,4 @@
-"""Days and windows are those of UTC, whatever zone a session, or the machine, shows its times in.
+"""Days and windows in UTC, independently of the time zone of the session or machine.
 
 All of it is arithmetic on seconds since 1970: functions of Spark's that format or truncate times follow the session's
 zone, and `collect` that of the machine.
@@ -23,7 +23,7 @@ def day_of(moment: Column | str) -> Column:
 
 
 def window_of(moment: Column | str, window_s: int) -> Column:
-    """When the window began that a moment is in."""
+    """The start of the window that contains a time."""
     return F.timestamp_seconds(F.floor(F.unix_seconds(moment) / window_s) * window_s)
 
 

@@ -1,4 +1,4 @@
-"""The forms in which people may pass options, made into the engine's values."""
+"""Converts the forms in which options may be passed to the engine's values."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def as_moment(delay_ms: DelayMsLike | None, delay: timedelta | None) -> Moment |
 
 
 def as_retry(attempts: int | None, backoff: BackoffLike | None) -> JobRetryOverride | None:
-    """A job's own retry limits; None when nothing is said."""
+    """A job's own retry limits; None if there are none."""
     if attempts is None and backoff is None:
         return None
     return JobRetryOverride(attempts, None if backoff is None else _as_backoff(backoff))
@@ -67,7 +67,7 @@ def _as_backoff(backoff: BackoffLike) -> BackoffSpec:
 
 
 def as_repeat(repeat: RepeatLike) -> RepeatPattern:
-    """A pattern, from itself or its fields."""
+    """A pattern, or its fields."""
     if isinstance(repeat, RepeatPattern):
         return repeat
     if not isinstance(repeat, dict):
@@ -94,7 +94,7 @@ def _whole(value: Any, field: str) -> int:
 
 
 def as_missed_fires(policy: MissedFiresLike | None) -> MissedFiresPolicy:
-    """A policy, from itself or its fields; None is skip."""
+    """A policy, or its fields; None is skip."""
     if policy is None:
         return MissedFiresPolicy.skip()
     if isinstance(policy, MissedFiresPolicy):
@@ -117,7 +117,7 @@ _NOT_OF_A_SPEC = {
 
 
 def warn_of_unused(options: Mapping[str, Any]) -> None:
-    """Warns of options of a job that a repeatable has no place for."""
+    """Warns of job options that have no effect on a repeatable."""
     for name, advice in _NOT_OF_A_SPEC.items():
         if options.get(name) is not None:
             warn_of_no_effect(f"{name} of a repeatable job", advice)

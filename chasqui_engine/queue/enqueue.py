@@ -15,12 +15,12 @@ from chasqui_engine.values.errors import ConfigError, EncodeError
 from chasqui_engine.values.ids import mint_id, mint_ids
 from chasqui_engine.values.job import Addition, AddOptions, JobId, Moment
 
-# What one script call carries at most, so that the server is never busy with one caller for long.
+# At most this much per script call, so that one caller does not block the server for long.
 _CHUNK_JOBS = 1000
 _CHUNK_BYTES = 1024 * 1024
 _NO_CAP = 2**53
 
-# More than all producers together can add to a server within the second for which it is taken to be still there.
+# More than all producers together can add within the second for which room is assumed.
 _AMPLE_ROOM = 500_000
 _AMPLE_FOR_S = 1.0
 
@@ -38,10 +38,10 @@ class Enqueuer:
         self._encoder = JobEncoder()
         self._roomy_until = 0.0
         self.added = 0
-        """Jobs written so far; those whose id was taken are not among them."""
+        """The number of jobs written so far, without those whose id was taken."""
 
     async def now(self, additions: Sequence[Addition], created_at_ms: int | None = None) -> list[JobId]:
-        """Adds jobs to the stream. What cannot be encoded is found before anything is written."""
+        """Adds jobs to the stream. Encoding errors are raised before anything is written."""
         ids, writing = self.begin_now(additions, created_at_ms)
         await writing
         return ids
@@ -49,14 +49,14 @@ class Enqueuer:
     def begin_now(
         self, additions: Sequence[Addition], created_at_ms: int | None = None
     ) -> tuple[list[JobId], Coroutine[Any, Any, None]]:
-        """`now` in two steps: the ids of what is encoded, and what writes it."""
+        """Like `now`, in two steps: returns the ids, and a coroutine that writes."""
         jobs = self._encode(additions, created_at_ms)
         return [job[0] for job in jobs], self._write_now(jobs)
 
     async def one_now(self, payload: Any, options: AddOptions, created_at_ms: int | None = None) -> JobId:
         """Adds one job to the stream.
 
-        Without an id of its own it goes as a bare XADD while the stream is far from full: asking for room with
+        Without its own id it is a plain XADD while the stream is far from full: checking for room with
         every job, in a script, costs the server four times as much.
         """
         created_at_ms = now_ms() if created_at_ms is None else created_at_ms
@@ -74,9 +74,9 @@ class Enqueuer:
     async def later(
         self, additions: Sequence[Addition], moments: Sequence[Moment | None], created_at_ms: int | None = None
     ) -> list[JobId]:
-        """Adds jobs each for its own moment; what has none, or is due already, goes to the stream."""
+        """Adds jobs, each for its own time; those without one, or already due, go to the stream."""
         jobs = self._encode(additions, created_at_ms)
-        # Whether a time has passed is for the server's clock to say: this machine's may be wrong.
+        # The server's clock decides whether a time has passed: this machine's may be wrong.
         timed = any(moment is not None and not moment.relative for moment in moments)
         now = await locks.server_now_ms(self._link) if timed else 0
         self._check_furthest(moments, now)
@@ -119,7 +119,7 @@ class Enqueuer:
         begun = False
         for chunk in _chunks(rows):
             to_come -= len(chunk)
-            # The first chunk asks for room for all. Once it is in, the others follow what came between, so that
+            # The first chunk checks for room for all. Once it is written, the others always fit, so that
             # a refusal always means that nothing was written.
             max_len = _NO_CAP if begun and not trim else config.max_stream_len
             added = await stream.add(

@@ -1,4 +1,4 @@
-"""The producer: every way to put a job on a queue. The many names are doors to two paths: now, and later."""
+"""The producer: every way to add jobs to a queue. All methods lead to two paths: now, and later."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Producer(QueueAdmin):
 
     @property
     def added(self) -> int:
-        """Jobs that this producer has written so far; those whose id was taken are not among them."""
+        """The number of jobs written by this producer so far, without those whose id was taken."""
         return self._enqueuer.added
 
     async def add(self, payload: Any, *, name: str = "") -> JobId:
@@ -59,7 +59,7 @@ class Producer(QueueAdmin):
         return await self.add_now([(payload, AddOptions(name=name)) for name, payload in items])
 
     async def add_now(self, additions: Sequence[Addition], created_at_ms: int | None = None) -> list[JobId]:
-        """Adds many jobs, each with its own options. What cannot be encoded is found before anything is written."""
+        """Adds many jobs, each with its own options. Encoding errors are raised before anything is written."""
         self._check_open()
         return await self._enqueuer.now(additions, created_at_ms)
 
@@ -107,6 +107,6 @@ class Producer(QueueAdmin):
     async def add_later(
         self, additions: Sequence[Addition], moments: Sequence[Moment | None], created_at_ms: int | None = None
     ) -> list[JobId]:
-        """Adds many jobs, each with its own options and moment; None, or a moment that has passed, is now."""
+        """Adds many jobs, each with its own options and time; None, or a time in the past, is now."""
         self._check_open()
         return await self._enqueuer.later(additions, moments, created_at_ms)

@@ -1,4 +1,4 @@
-"""The queue as people type it: named jobs with options, returned as jobs that can be waited for."""
+"""The queue, as users see it: named jobs with options, returned as jobs that can be waited for."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Queue(QueueOperations):
     - `max_stream_len`, `when_full`: how many jobs may wait (a million), and whether the next add raises
       `QueueFullError` ("error") or drops the oldest ("trim").
     - `max_delay_secs`, `dedup_ttl_secs`, `credential_provider`: as in `ProducerConfig` and `Worker`.
-    - `connection_patience`: seconds to wait for a server that is not there; if left out, none to connect and 5 later.
+    - `connection_patience`: seconds to wait for an unreachable server; by default 0 to connect and 5 later.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Queue(QueueOperations):
 
     @property
     def added(self) -> int:
-        """Jobs that this queue has written so far; those whose id was taken are not among them."""
+        """The number of jobs written through this queue so far, without those whose id was taken."""
         opened = [opening for opening in self._producers.values() if opening.done() and not opening.cancelled()]
         return self._added + sum(opening.result().added for opening in opened if opening.exception() is None)
 
@@ -153,7 +153,7 @@ class Queue(QueueOperations):
         backoff: BackoffLike | None = None,
         repeat: RepeatLike | None = None,
     ) -> Job:
-        """`add` that insists on a `job_id`: however often and from wherever it is called, the job is there once."""
+        """Like `add`, but requires a `job_id`: however often and from wherever it is called, the job is added once."""
         if not isinstance(job_id, str) or not job_id.strip():
             raise ConfigError("job_id must be a non-empty, non-whitespace string")
         return await self.add(
@@ -187,7 +187,7 @@ class Queue(QueueOperations):
         return [next(added) if item.get("repeat") is None else await _upsert(producer, next(specs)) for item in jobs]
 
     async def _add_plain(self, jobs: Sequence[Mapping[str, Any]]) -> list[Job]:
-        """Jobs of which nothing is said but name and data."""
+        """Jobs with a name and data only."""
         named = self._options_for
         additions = [(item["data"], named(item["name"] or "")) for item in jobs]
         producer = await self._producer()
@@ -195,7 +195,7 @@ class Queue(QueueOperations):
         ids, write = producer.begin_add_now(additions, created_at_ms)
         writing = asyncio.create_task(write)
         try:
-            await asyncio.sleep(0)  # for it to begin: what follows is done while the server works
+            await asyncio.sleep(0)  # lets the write begin: the rest is done while the server works
             added = list(map(_job_of, ids, additions, always(created_at_ms), always(producer.wait_for_result)))
             await writing
         finally:
@@ -245,7 +245,7 @@ class Queue(QueueOperations):
         return await self.remove_repeatable(key)
 
     async def get_job_result(self, job_id: JobId) -> Any:
-        """What the handler returned; None as well when there is no result, yet or any more."""
+        """What the handler returned; None also when there is no result yet, or it expired."""
         return (await self.get_job_result_bulk([job_id]))[0]
 
     async def get_job_result_bulk(self, job_ids: Sequence[JobId]) -> list[Any]:
@@ -254,11 +254,11 @@ class Queue(QueueOperations):
         return [None if result is None else decode_payload(result) for result in results]
 
     async def wait_for_result(self, job_id: JobId, *, timeout: float = 30.0) -> Any:
-        """`Job.wait_for_result` for a job of which only the id is known."""
+        """Like `Job.wait_for_result`, for a job id."""
         return await (await self._producer()).wait_for_result(job_id, timeout)
 
     async def close(self) -> None:
-        """Closes the connections of this event loop. What was added stays added."""
+        """Closes the connections of this event loop. Added jobs stay."""
         self._closed = True
         opening = self._producers.pop(asyncio.get_running_loop(), None)
         if opening is None:
@@ -266,7 +266,7 @@ class Queue(QueueOperations):
         try:
             producer = await opening
         except ChasquiError:
-            return  # the call that opened it has raised it
+            return  # already raised to the call that opened it
         self._added += producer.added
         await producer.close()
 
@@ -277,8 +277,8 @@ class Queue(QueueOperations):
         await self.close()
 
     def _options_for(self, name: str) -> AddOptions:
-        """Options that say nothing but a name; most jobs share a few of them, which are checked once."""
-        # What is no text may have no hash; AddOptions says what is wrong with it.
+        """Options with a name only; most jobs share a few names, which are checked once."""
+        # Other types may not be hashable; AddOptions raises the error.
         options = self._plain.get(name) if type(name) is str else None
         if options is None:
             options = AddOptions(name=name)

@@ -21,7 +21,7 @@ T = TypeVar("T")
 def _blocking(
     method: Callable[Concatenate[Queue, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[SyncQueue, P], T]:
-    """The same method of a `SyncQueue`: it returns what the queue's own method would be awaited for."""
+    """The same method of a `SyncQueue`: it blocks and returns what the queue's own method returns when awaited."""
 
     @wraps(method)
     def call(self: SyncQueue, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -136,7 +136,7 @@ class SyncQueue:
 
     async def _end(self) -> None:
         await self._queue.close()
-        # What other threads wait for must end too, or they would wait for ever.
+        # The calls of other threads must end too, or they would wait forever.
         await cancel_and_wait(*(asyncio.all_tasks() - {asyncio.current_task()}))
 
     def __enter__(self) -> Self:
@@ -156,5 +156,5 @@ class SyncQueue:
         except CancelledError:
             raise ShutdownError(f"queue {self.name!r} was closed meanwhile") from None
         finally:
-            # A caller that is interrupted while waiting does not leave the work behind.
+            # The work of a caller that is interrupted while waiting is cancelled.
             running.cancel()

@@ -1,1 +1,1 @@
-"""The process that this runs in: its clock, its event loop, its operating system, its name."""
+"""The current process: its clock, event loop, operating system and name."""

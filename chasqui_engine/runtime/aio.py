@@ -1,4 +1,4 @@
-"""Small tools for tasks that live long."""
+"""Small tools for long-lived tasks."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ class Stop(Protocol):
     """A signal to stop: an `asyncio.Event`, or a `StopSignal`."""
 
     def is_set(self) -> bool:
-        """Whether it was given."""
+        """Whether it was set."""
         ...
 
     async def wait(self) -> object:
-        """Waits until it is given."""
+        """Waits until it is set."""
         ...
 
 
 class StopSignal:
-    """A signal to stop that may be given from any thread, and from a handler of signals of the operating system.
+    """A stop signal that may be set from any thread, and from an operating-system signal handler.
 
     Unlike an `asyncio.Event`, it shows at once, also while the event loop is blocked.
     """
@@ -38,11 +38,11 @@ class StopSignal:
             self._loop.call_soon_threadsafe(self._event.set)
 
     def is_set(self) -> bool:
-        """Whether it was given."""
+        """Whether it was set."""
         return self._given
 
     async def wait(self) -> None:
-        """Waits until it is given."""
+        """Waits until it is set."""
         await self._event.wait()
 
 
@@ -59,7 +59,7 @@ async def sleep_until(stop: asyncio.Event, seconds: float) -> None:
 
 
 async def cancel_and_wait(*tasks: asyncio.Task[object] | None) -> None:
-    """Cancels tasks and waits until they are gone; what they raise on the way out is for their own logs."""
+    """Cancels tasks and waits until they have ended; their errors are ignored here."""
     alive = [task for task in tasks if task is not None]
     for task in alive:
         task.cancel()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 
 monotonic = time.perf_counter
-"""Seconds that never jump, fine enough for microseconds: for timeouts, leases and durations."""
+"""Monotonic seconds with microsecond precision: for timeouts, leases and durations."""
 
 
 def now_ms() -> int:
-    """This machine's wall clock in epoch milliseconds. What is due is decided by the server's, never by this."""
+    """This machine's wall clock in epoch milliseconds. Only the server's clock decides what is due."""
     return time.time_ns() // 1_000_000

@@ -1,4 +1,4 @@
-"""Who this library is, and the program that it runs in, as a server's CLIENT LIST shows them."""
+"""The names of this library and its program, as a server's CLIENT LIST shows them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def version() -> str:
 
     try:
         return installed_version("chasqui")
-    except PackageNotFoundError:  # run from a source tree that was never installed
+    except PackageNotFoundError:  # a source tree that is not installed
         return "0+unknown"
 
 
@@ -31,5 +31,5 @@ def library_name() -> str:
 
 
 def for_client_list(text: str) -> str:
-    """The text with what a server does not take there replaced: it takes printable ASCII without spaces."""
+    """The text with everything replaced that is not printable ASCII, since a server accepts nothing else there."""
     return _NOT_FOR_CLIENT_LIST.sub("_", text)

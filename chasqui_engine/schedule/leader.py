@@ -1,4 +1,4 @@
-"""Leadership: of all who could do a periodic duty for a queue, one at a time does it."""
+"""Leadership: of all candidates for a periodic duty of a queue, one at a time does it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TRIES_PER_TTL = 10
 _LAST_ROUND_S = 1.0
 
 Tick = Callable[[], Awaitable[float]]
-"""One round of the duty; returns the seconds until the next is due, 0 for at once."""
+"""One round of the duty; returns the seconds until the next one, 0 for at once."""
 
 
 class Leader:
@@ -37,12 +37,12 @@ class Leader:
         self._held_at = float("-inf")
 
     async def run(self, tick: Tick, stop: asyncio.Event) -> None:
-        """Does the duty whenever it leads, until `stop`; gives the lock back at the end."""
+        """Does the duty whenever it is the leader, until `stop`; releases the lock at the end."""
         duty = asyncio.create_task(self._rounds(tick, stop))
         stopping = asyncio.create_task(stop.wait())
         try:
             await asyncio.wait((duty, stopping), return_when=asyncio.FIRST_COMPLETED)
-            # A round is over in no time, unless the server is away: that is nothing to wait for.
+            # A round is short, unless the server is unreachable: then it is not worth waiting for.
             await asyncio.wait((duty,), timeout=_LAST_ROUND_S)
         finally:
             await cancel_and_wait(duty, stopping)

@@ -10,12 +10,12 @@ from chasqui_engine.values.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class FirePlan:
-    """What is to be done with a spec at one moment."""
+    """What to do with a spec at one moment."""
 
     fires: tuple[int, ...]
     """The fire times to make a job for now, the oldest first."""
     next_fire_ms: int | None
-    """When to plan the spec again; None when it is finished and to be removed."""
+    """When to plan the spec again; None if it is finished and can be removed."""
     fired: int
     """How many jobs the spec has made, these included."""
 
@@ -30,15 +30,13 @@ def first_fire_ms(spec: RepeatableSpec, now_ms: int) -> int:
 
 
 def upserted_fire_ms(spec: RepeatableSpec, now_ms: int, kept_ms: int | None) -> int:
-    """As `first_fire_ms`, of a spec that takes the place of one with the same pattern, which fires next at `kept_ms`.
+    """Like `first_fire_ms`, for a spec that replaces one with the same pattern, whose next fire is at `kept_ms`.
 
-    That one's fire is made, however late, and no later than that of a spec that is new.
+    That fire is kept, however late, and is no later than that of a new spec.
     """
     times = [at for at in (_next_fire_ms(spec, now_ms), kept_ms) if at is not None]
     if not times:
-        raise ConfigError(
-            f"expression {spec.pattern.expression!r} never comes up again: correct its day, month or year"
-        )
+        raise ConfigError(f"expression {spec.pattern.expression!r} never matches again: correct its day, month or year")
     first = min(times)
     if spec.end_before_ms is not None and first > spec.end_before_ms:
         raise ConfigError(f"end_before_ms ({spec.end_before_ms}) must not be before the first fire ({first})")
@@ -85,7 +83,7 @@ def _next_fire_ms(spec: RepeatableSpec, t_ms: int) -> int | None:
 
 
 def _next_after_now_ms(spec: RepeatableSpec, due_ms: int, now_ms: int) -> int | None:
-    """The first fire after `now_ms` in the row that `due_ms` began, without walking through those between."""
+    """The first fire after `now_ms` in the sequence that `due_ms` began, computed directly."""
     interval = spec.pattern.interval_ms
     if interval is None:
         return _next_fire_ms(spec, now_ms)

@@ -25,7 +25,7 @@ class Promotion:
         self._events_max = config.events_max
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Promotes whenever it leads, until `stop`."""
+        """Promotes whenever it is the leader, until `stop`."""
         config = self._config
         leader = Leader(
             self._link, self._keys.promoter_lock, config.holder_id, config.lock_ttl_secs, self._on_lock_change
@@ -44,19 +44,19 @@ class Promotion:
         self._sink.promoter_tick(
             PromoterTick(promoted=promoted, depth=due.depth - promoted, oldest_pending_lag_ms=lag_ms)
         )
-        # What came in before those that were due stopped the round: it is next.
+        # Jobs that arrived before the due ones stopped the round: they are next.
         return 0 if due.more or promoted < len(due.job_ids) else self._pause_s(due)
 
     def _pause_s(self, due: delayed.Due) -> float:
         interval_s = self._config.poll_interval_ms / 1000
         if due.job_ids or due.oldest_ms is None:
             return interval_s
-        # What is due before the next poll is promoted on time, not at the poll after it.
+        # Jobs due before the next poll are promoted on time, not at the poll after it.
         return min(interval_s, max(0.001, (due.oldest_ms - due.now_ms) / 1000))
 
 
 class Promoter(Standalone[PromoterConfig]):
-    """Promotes one queue's delayed jobs, alone in a process; consumers run the same duty by themselves."""
+    """Promotes one queue's delayed jobs in a process of its own; consumers run the same duty inside."""
 
     _ROLE = "promoter"
     _CONFIG = PromoterConfig

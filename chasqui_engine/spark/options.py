@@ -47,7 +47,7 @@ _DEFAULTS = ProducerConfig()
 
 
 def select_options(use: Use, options: Mapping[str, str]) -> dict[str, str]:
-    """Of options for several uses, those of one."""
+    """Selects the options of one use."""
     known = {name.lower() for name in _TAKEN[use]}
     return {name: value for name, value in options.items() if name.lower() in known}
 

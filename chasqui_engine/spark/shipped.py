@@ -1,4 +1,4 @@
-"""What is sent to executors says in one sentence that they lack the package, where they do.
+"""Makes executors without the package raise a one-sentence error.
 
 An object is unpickled by importing its class. Where that fails, Spark shows a traceback of its own with the name of a
 module, and nothing about what to do. So readers and writers travel as bytes, with a function that needs nothing but

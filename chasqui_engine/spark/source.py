@@ -75,7 +75,7 @@ class ChasquiDataSource(Shipped, DataSource):
 
 
 def _check_columns(options: ReadOptions, schema: StructType) -> pa.Schema:
-    """The columns to read; a schema that the user gives may leave some out, which saves decoding them."""
+    """The columns to read; a user's schema may omit some, which saves decoding them."""
     columns: Mapping[str, str] = schemas.COLUMNS[options.entity]
     for field in schema.fields:
         wanted, kind = field.dataType.simpleString(), columns.get(field.name)

@@ -142,7 +142,7 @@ def _grow(delay: float, multiplier: float, times: int, limit: float) -> float:
     if not delay:
         return delay
     try:
-        # As a float, since whole numbers grow without end.
+        # As a float, since integers grow without limit.
         return delay * float(multiplier) ** times
     except OverflowError:
         return limit

@@ -1,4 +1,4 @@
-"""Settings: frozen, one class per role, every default written here and nowhere else."""
+"""Settings: frozen, one class per role; the only place for defaults."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ TimeLimit = float | Callable[[Job], float | None] | None
 _STREAM_LEN = 1_000_000
 _EVENTS_LEN = 100_000
 _LOCK_TTL_SECS = 5
-_PRODUCERS_CAP = "only producers are held to a length; set ProducerConfig.max_stream_len"
+_PRODUCERS_CAP = "only producers limit the length; set ProducerConfig.max_stream_len"
 _MOST_PER_CALL = 5000
-"""What one script can carry: Lua takes no more than about eight thousand arguments in one call."""
+"""The limit of one script call: Lua accepts about eight thousand arguments."""
 
 
 def _check_whole(config: object, minimum: int, *fields: str, most: int = LARGEST) -> None:
@@ -114,16 +114,16 @@ class ProducerConfig(_EmitsEvents):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromoterConfig(_EmitsEvents):
-    """How delayed jobs that are due get into the stream."""
+    """How due delayed jobs get onto the stream."""
 
     poll_interval_ms: int = 100
-    """How often the leader checks for jobs that are due."""
+    """How often the leader checks for due jobs."""
     promote_batch: int = 256
-    """Jobs that one pass moves at most; what is left is moved right after."""
+    """At most this many jobs per pass; the next pass follows at once."""
     max_stream_len: int = _STREAM_LEN
     """No effect: a promotion never drops a job because of a cap."""
     lock_ttl_secs: int = _LOCK_TTL_SECS
-    """How long a leader that has died stays leader."""
+    """How long a dead leader keeps the lock."""
     holder_id: str = field(default_factory=lambda: unique_name("p"))
     """Its name in the leader lock."""
     events_enabled: bool = True
@@ -131,7 +131,7 @@ class PromoterConfig(_EmitsEvents):
     events_max_stream_len: int = _EVENTS_LEN
     """Approximate number of events kept."""
     metrics: MetricsSink = field(default_factory=noop_sink)
-    """Takes a report of every pass."""
+    """Receives a report of every pass."""
 
     def __post_init__(self) -> None:
         _check_whole(self, 1, "poll_interval_ms", "lock_ttl_secs", "max_stream_len", "events_max_stream_len")
@@ -147,13 +147,13 @@ class SchedulerConfig:
     """How repeatable specs turn into jobs."""
 
     tick_interval_ms: int = 1000
-    """How often the leader checks for specs that are due."""
+    """How often the leader checks for due specs."""
     batch: int = 256
-    """Specs that one pass takes at most."""
+    """At most this many specs per pass."""
     max_stream_len: int = _STREAM_LEN
     """No effect: a fire is never dropped because of a cap."""
     lock_ttl_secs: int = _LOCK_TTL_SECS
-    """How long a leader that has died stays leader."""
+    """How long a dead leader keeps the lock."""
     holder_id: str = field(default_factory=lambda: unique_name("s"))
     """Its name in the leader lock."""
     metrics: MetricsSink = field(default_factory=noop_sink)
@@ -176,33 +176,33 @@ class ConsumerConfig(_EmitsEvents):
     group: str = "default"
     """The consumer group: workers of one group share the jobs."""
     consumer_id: str = field(default_factory=lambda: unique_name("c"))
-    """Its name in the group; must be its own."""
+    """Its name in the group; must be unique."""
     batch: int = 64
-    """Entries a read takes at most."""
+    """At most this many entries per read."""
     block_ms: int = 5000
     """How long a read waits for jobs on the server."""
     claim_min_idle_ms: int = 30_000
-    """How long a worker may be silent before its jobs go to another."""
+    """How long a worker may be silent before its jobs are reclaimed."""
     concurrency: int = 100
     """Jobs that run at once."""
     max_attempts: int = 3
-    """Runs of a job in all, unless the job says otherwise."""
+    """Total runs of a job, unless the job overrides it."""
     ack_batch: int = 256
-    """Acks in one batch at most."""
+    """At most this many acks per batch."""
     ack_idle_ms: int = 5
     """How long an ack may wait to be batched while another batch is on its way."""
     shutdown_deadline_secs: float = 30
-    """How long running jobs may take to end at a stop; then other workers may claim them."""
+    """How long running jobs may take to finish at a stop; then other workers may claim them."""
     max_payload_bytes: int = 1024 * 1024
     """A larger job, its name included, is buried as `oversize_payload`."""
     dlq_inflight: int = 32
-    """Burials in one batch at most."""
+    """At most this many burials per batch."""
     dlq_max_stream_len: int = 100_000
-    """Approximate number of dead letters kept: the oldest go."""
+    """Approximate number of dead letters kept; the oldest are dropped."""
     retry: RetryConfig = field(default_factory=RetryConfig)
     """The wait before a failed job runs again."""
     retry_inflight: int = 64
-    """Retries in one batch at most."""
+    """At most this many retries per batch."""
     delayed_enabled: bool = True
     """Whether a promoter runs inside; retries need one somewhere."""
     delayed_poll_interval_ms: int = 100
@@ -226,18 +226,18 @@ class ConsumerConfig(_EmitsEvents):
     result_ttl_secs: int = 3600
     """How long results, and the reasons of dead jobs, are kept."""
     max_result_bytes: int = 16 * 1024 * 1024
-    """What a stored result may take; a handler that returns more has failed for good."""
+    """Largest stored result in bytes; a handler that returns more fails for good."""
     time_limit_secs: TimeLimit = None
     """Longest a handler may run: for every job, or by a function of the job; None is no limit."""
     run_plain_in: RunPlainIn = "thread"
     """Where handlers that are plain functions run: "thread" or "process"."""
     relay: bool = False
-    """For a handler that only hands jobs on to another system: a run is an offer to it. So `max_attempts` counts, not
-    the number that a job brings for those who work on it; and no job runs alone because workers went silent with it."""
+    """For a handler that only forwards jobs to another system: a run is an offer to it. So `max_attempts` counts, not
+    the job's own number; and jobs are not quarantined after workers went silent with them."""
     log_job_ids: bool = False
     """Whether what a handler logs can carry its job's id: add a `JobIdFilter` to the logging handler."""
     metrics: MetricsSink = field(default_factory=noop_sink)
-    """Takes a report of every run, retry and burial."""
+    """Receives a report of every run, retry and burial."""
 
     def __post_init__(self) -> None:
         check_queue_name(self.queue_name)

@@ -33,7 +33,7 @@ def when_ms(when: When, field: str = "when") -> int:
 
 
 def iso(ms: float) -> str:
-    """A time as people and programs read it; one that no calendar has, as the milliseconds that it is."""
+    """A time as ISO 8601; one beyond the calendar as its milliseconds."""
     try:
         return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     except (ValueError, OverflowError, OSError):
@@ -41,7 +41,7 @@ def iso(ms: float) -> str:
 
 
 def stored_ms(score: float) -> int:
-    """A time as it lies in a sorted set, where others may have put any number: the nearest one that a job can have."""
+    """A score of a sorted set as a time: the nearest one that a job can have, since scores may be any number."""
     return int(min(max(score, 0), FURTHEST_MS))
 
 

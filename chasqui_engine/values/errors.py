@@ -26,7 +26,7 @@ from typing import Self
 
 
 def error_text(err: BaseException) -> str:
-    """What an error says, or its type where it says nothing; `err or …` would not do, an error is always true."""
+    """The text of an error, or its type if it has none; `err or …` would not work, because errors are always true."""
     return str(err) or type(err).__name__
 
 
@@ -48,7 +48,7 @@ class RedisError(ChasquiError):
 
 
 class RefusedError(RedisError):
-    """The server does not let this client in, or do that, and waiting does not help.
+    """The server refuses this client or command, and waiting does not help.
 
     A login, a permission, a certificate, or a key of another type.
     """
@@ -104,13 +104,13 @@ class JobFailedError(ChasquiError):
 
 
 class ResultUnavailableError(ChasquiError):
-    """The job completed, but no result is stored (any more)."""
+    """The job completed, but no result is stored, or it has expired."""
 
     code = "CMQ-008"
 
 
 class NotSupportedError(ChasquiError, RuntimeError):
-    """The engine does not do this."""
+    """The engine does not support this."""
 
     code = "CMQ-009"
 

@@ -39,7 +39,7 @@ class UlidMint:
 
     def renew(self) -> None:
         """Starts over with another random part, as a forked child must."""
-        # A parent's lock may have been held by a thread that the child does not have.
+        # The parent's lock may have been held by a thread that does not exist in the child.
         self._lock = threading.Lock()
         # The first bit is left free, so that there is room above for many a counter that has run out.
         self._begin(int.from_bytes(os.urandom(8), "big") >> 5)

@@ -1,4 +1,4 @@
-"""The values that travel: a job, what it was added with, and what is left when it dies."""
+"""The values that travel: a job, its options, and its dead letter."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ ResultWaiter = Callable[[JobId, float], Awaitable[Any]]
 
 
 class JobReports(Protocol):
-    """Takes what a handler says of its job, from any thread."""
+    """Receives a handler's reports about its job, from any thread."""
 
     def progress(self, job_id: JobId, name: str, progress: str, /) -> None:
-        """How far it is, as JSON."""
+        """The progress, as JSON."""
 
     def log(self, job_id: JobId, name: str, line: str, /) -> None:
-        """A line of its log."""
+        """A line of the job's log."""
 
 
 DEFAULT_WAIT_S = 30.0
 _POLL_INTERVAL_S = 0.1
 MOST_ATTEMPTS = 2**32 - 1
-"""What the counter of runs can hold on the wire."""
+"""The largest count of runs on the wire."""
 MAX_PROGRESS_CHARS = 4000
-"""Of a progress, as JSON: every subscriber reads it."""
+"""Longest progress as JSON: every subscriber reads it."""
 MAX_LOG_LINE_BYTES = 4096
-"""Of a line of a job's log; what is longer is cut."""
+"""Longest line of a job's log; longer lines are cut."""
 
 
 class _NothingToAwait:
@@ -60,10 +60,10 @@ _NOTHING_TO_AWAIT = _NothingToAwait()
 
 @dataclass(frozen=True, slots=True)
 class JobRetryOverride:
-    """A job's own limits; what is left None comes from the worker."""
+    """A job's own limits; None values come from the worker."""
 
     max_attempts: int | None = None
-    """Runs in all, the first included."""
+    """Total runs, the first included."""
     backoff: BackoffSpec | None = None
     """Delay between them."""
 
@@ -78,7 +78,7 @@ class JobRetryOverride:
         return self if self.backoff is None else replace(self, backoff=self.backoff.with_own_maximum())
 
 
-# Not frozen, unlike every other value: freezing it costs a microsecond, a tenth of what a job costs in all.
+# Not frozen, unlike every other value: freezing costs a microsecond, a tenth of a job's total cost.
 @dataclass(slots=True, kw_only=True)
 class Job:
     """One piece of work. The same value on both sides: a queue returns it, a handler is given it."""
@@ -86,7 +86,7 @@ class Job:
     id: JobId
     """Minted when it was added, or the producer's own."""
     payload: Any
-    """What the producer passed: anything MessagePack can hold."""
+    """The producer's data: anything MessagePack can hold."""
     created_at_ms: int
     """When it was added, by the producer's clock."""
     attempt: int = 0
@@ -96,13 +96,13 @@ class Job:
     name: str = ""
     """What kind of job it is: which handler it is for."""
     deliveries: int = field(default=0, compare=False)
-    """Workers that had it before, in this run, and went silent: whatever a handler does may have been done already."""
+    """How many workers went silent during this run: the handler's work may already have been done."""
     _wait: ResultWaiter | None = field(default=None, repr=False, compare=False)
     _reports: JobReports | None = field(default=None, repr=False, compare=False)
 
     @staticmethod
     def new(payload: Any, *, name: str = "", retry: JobRetryOverride | None = None) -> Job:
-        """A job of now, with a fresh id."""
+        """A job created now, with a fresh id."""
         return Job(id=mint_id(), payload=payload, created_at_ms=now_ms(), retry=retry, name=check_job_name(name))
 
     def with_id(self, job_id: JobId) -> Job:
@@ -161,7 +161,7 @@ class Job:
         return _NOTHING_TO_AWAIT
 
     async def wait_for_result(self, *, timeout: float = DEFAULT_WAIT_S, poll_interval: float = _POLL_INTERVAL_S) -> Any:
-        """What the handler returned, as soon as it is there.
+        """Waits for the return value of the handler.
 
         Raises `JobFailedError` when the job died, `ResultUnavailableError` when it completed without a stored
         result, `TimeoutError` after `timeout` seconds. `poll_interval` has no effect: all waiters of a queue share
@@ -177,13 +177,13 @@ class Job:
 
 
 def _cut(line: str) -> str:
-    # Half a surrogate pair cannot be sent.
+    # A lone surrogate cannot be sent.
     return line[:MAX_LOG_LINE_BYTES].encode(errors="replace")[:MAX_LOG_LINE_BYTES].decode(errors="ignore")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddOptions:
-    """What an add may say about its job."""
+    """The options of an added job."""
 
     id: JobId | None = None
     """A stable id: adding it again is a no-op, from any process."""
@@ -197,19 +197,19 @@ class AddOptions:
             raise ConfigError(f"retry must be a JobRetryOverride, got {type(self.retry).__name__}")
         check_job_name(self.name)
         if self.retry is not None:
-            # The job has to carry the maximum: a worker fills one in where there is none, and that is lower.
+            # The job must carry the maximum: otherwise the worker's default, which is lower, applies.
             object.__setattr__(self, "retry", self.retry.with_own_maximum())
 
 
 PLAIN = AddOptions()
-"""Nothing is said about the job."""
+"""Whether all options have their defaults."""
 
 Addition = tuple[Any, AddOptions]
-"""A payload and what is said about it."""
+"""A payload and its options."""
 
 
 class Moment(NamedTuple):
-    """When a job is to run: so long from now by the server's clock, or at a point in time."""
+    """When a job runs: after a delay by the server's clock, or at a point in time."""
 
     relative: bool
     ms: int
@@ -223,12 +223,12 @@ _REASON_CODES = {
     "unrecoverable": "CMQ-024",
 }
 DLQ_REASONS = tuple(_REASON_CODES)
-"""The words of `DlqReason.kind`."""
+"""The values of `DlqReason.kind`."""
 
 
 @dataclass(frozen=True, slots=True)
 class DlqReason:
-    """Why a job was buried: one of five words, and what went wrong in particular."""
+    """Why a job was buried: one of five kinds, and the details."""
 
     kind: str
     detail: str | None = None
@@ -270,7 +270,7 @@ class DlqReason:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DlqEntry:
-    """A dead job as it lies in the dead-letter stream."""
+    """A dead job in the dead-letter stream."""
 
     dlq_id: str
     """Stream id in the dead-letter queue."""
@@ -278,7 +278,7 @@ class DlqEntry:
     """Stream id it had in the queue."""
     reason: str
     detail: str | None
-    """Type and text of the error; None where the engine that buried it did not say."""
+    """Type and text of the error; None if the engine that buried it did not store them."""
     payload: bytes
     """The envelope, as it was."""
     name: str

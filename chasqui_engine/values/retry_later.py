@@ -1,4 +1,4 @@
-"""What a handler raises to have its job run later, although nothing failed."""
+"""The exception with which a handler postpones its job without a failure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from chasqui_engine.values.durations import Delay, When, delay_ms, iso, when_ms
 from chasqui_engine.values.errors import ChasquiError, ConfigError
 
 
-class RetryLater(ChasquiError):  # noqa: N818 - it says what is to happen, and no error did
+class RetryLater(ChasquiError):  # noqa: N818 - a request, not an error
     """Raise it from a handler to run the job again after a delay, or at a time: `raise RetryLater(30)`.
 
     The run counts as none, so a job may be postponed for ever; with `count=True` it is one of the job's `attempts`,

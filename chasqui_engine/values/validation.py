@@ -1,4 +1,4 @@
-"""What numbers, names, job ids and keys of repeatables may be. Each error names the field and says what it takes.
+"""Validates numbers, names, job ids and keys of repeatables. Each error names the field and what it accepts.
 
 Names become parts of Redis keys, so a name must never be able to reach another queue's keys.
 """
@@ -21,21 +21,21 @@ MAX_SPEC_BYTES = 1024 * 1024
 
 
 def check_whole_number(value: Any, field: str, least: int = 0, most: int = LARGEST, *, unit: str = "") -> int:
-    """A whole number; True and False are none."""
+    """Checks a whole number; True and False are refused."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise ConfigError(f"{field} must be a whole number {_span(value, unit, least, most)}, got {value!r}")
     return value
 
 
 def check_number(value: Any, field: str, least: float = 0, most: float = LARGEST, *, unit: str = "") -> float:
-    """A number, whole or not; True, False and NaN are none."""
+    """Checks a number, whole or not; True, False and NaN are refused."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
         raise ConfigError(f"{field} must be a number {_span(value, unit, least, most)}, got {value!r}")
     return value
 
 
 def check_seconds(value: Any, field: str) -> float:
-    """How long to wait: any time but none."""
+    """Checks a positive waiting time."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
         raise ConfigError(f"{field} must be a positive number of seconds, got {value!r}")
     return value
@@ -66,7 +66,7 @@ def check_job_name(name: str) -> str:
 
 
 def check_job_id(job_id: str) -> str:
-    """A job's id: any text with something to see in it, up to 1024 bytes."""
+    """A job's id: any text with a visible character, up to 1024 bytes."""
     _check_text(job_id, "job_id", MAX_JOB_ID_BYTES)
     if not job_id.strip():
         raise ConfigError("job_id must be a non-empty, non-whitespace string")
@@ -79,7 +79,7 @@ def check_repeat_key(key: str) -> str:
 
 
 def warn_of_no_effect(argument: str, advice: str) -> None:
-    """Says that an argument, which is accepted so that programs for ChasquiMQ run as they are, changes nothing."""
+    """Warns that an argument, which is accepted for compatibility with ChasquiMQ, has no effect."""
     # The caller's caller; Python shows a warning once per place in the code.
     warnings.warn(f"{argument} has no effect: {advice}", UserWarning, stacklevel=3)
 

@@ -1,4 +1,4 @@
-"""Running the jobs of a queue, as people type it: a worker, and which function runs which job."""
+"""Running the jobs of a queue, as users see it: a worker, and which function runs which job."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ H = TypeVar("H", bound=Handler)
 _log = logging.getLogger("chasqui.worker")
 
 _MOST_WARNED_OF = 1000
-"""Names: a producer must not be able to fill the log."""
+"""At most this many names are warned of: a producer cannot fill the log."""
 
 
 class HandlerRegistry:
@@ -43,18 +43,18 @@ class HandlerRegistry:
             check_handler(function)
             if not names:
                 if self._for_others is not None:
-                    raise ConfigError("there is a handler for all other names already")
+                    raise ConfigError("there already is a handler for all other names")
                 self._for_others = function
             for name in names:
                 if check_job_name(name) in self._handlers:
-                    raise ConfigError(f"there is a handler for {name!r} already")
+                    raise ConfigError(f"there already is a handler for {name!r}")
                 self._handlers[name] = function
             return function
 
         return register
 
     def dispatcher(self) -> Handler:
-        """One handler for a worker, that passes each job to the one registered for its name."""
+        """One handler for a worker, which passes each job to the one registered for its name."""
         functions = [*self._handlers.values(), *([self._for_others] if self._for_others else [])]
         if not functions:
             raise ConfigError('no handler is registered: write @handler("name") on a function of the module')

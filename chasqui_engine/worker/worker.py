@@ -1,4 +1,4 @@
-"""The worker as people type it: a queue's name, a handler, `run()`."""
+"""The worker, as users see it: a queue's name, a handler, `run()`."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class Worker:
         return self.is_running and self._started.is_set()
 
     async def wait_until_ready(self) -> None:
-        """Until it takes jobs; call it beside `run`, before or after."""
+        """Waits until it takes jobs; call it concurrently with `run`."""
         await self._started.wait()
 
     @property
@@ -127,7 +127,7 @@ class Worker:
         return self._closed
 
     async def run(self) -> None:
-        """Runs jobs until `close()`. Called again meanwhile, it waits for the same end."""
+        """Runs jobs until `close()`. A second concurrent call waits for the same end."""
         if not self.is_running:
             self._shutdown = StopSignal()
             if self._closed:
@@ -138,14 +138,14 @@ class Worker:
         try:
             await asyncio.shield(self._running)
         except asyncio.CancelledError:
-            # Cancelling `run` stops the worker, and stops it well.
+            # Cancelling `run` stops the worker in an orderly way.
             if not self._running.done():
                 await self.close()
                 await self._running
             raise
 
     def stop(self) -> None:
-        """Tells the worker to stop and returns; `run` returns when it has.
+        """Asks the worker to stop and returns at once; `run` returns when it has stopped.
 
         May be called from another thread, and by `signal.signal`: no job starts any more, even if handlers block the
         event loop.
@@ -155,7 +155,7 @@ class Worker:
             self._shutdown.set()
 
     async def close(self) -> None:
-        """As `stop`, which need not be awaited."""
+        """Like `stop`, and can be awaited."""
         self.stop()
 
     async def __aenter__(self) -> Self:

@@ -67,6 +67,6 @@ def test_a_link_of_somebody_else_is_refused(tmp_path: Path) -> None:
     if os.geteuid():
         pytest.skip("only root can give a link to another user")
     os.chown(link, 65534, 65534, follow_symlinks=False)
-    with pytest.raises(ConfigError, match="link that another user made"):
+    with pytest.raises(ConfigError, match="link created by another user"):
         server.acquire_blocking(str(link))
     assert list(folder.iterdir()) == []

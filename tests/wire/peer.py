@@ -142,7 +142,7 @@ class Peer:
         return self._heard.get(queue, [])
 
     async def do_wait_for_result(self, queue: str, job_id: str, timeout: float) -> Any:
-        """`Job.wait_for_result` for a job of which only the id is known."""
+        """Like `Job.wait_for_result`, for a job id."""
         queue_of_job = self._chasquimq.Queue(queue, redis_url=self._url)
         job = self._chasquimq.Job(id=job_id, name="", data=None, attempt=0, created_at_ms=0, _queue=queue_of_job)
         return await job.wait_for_result(timeout=timeout, poll_interval=0.02)

@@ -1,4 +1,4 @@
-"""A blocking connection that moves whole pages and chunks: one command batch at a time, bytes as they come.
+"""A blocking connection that moves whole pages and chunks: one command batch at a time, replies as raw bytes.
 
 The redis client opens and authenticates it; from then on its socket is ours, as in `connection.py`.
 """
@@ -24,7 +24,7 @@ from chasqui_engine.values.errors import RedisError
 
 REPLY_TIMEOUT_S = 60.0
 PATIENCE_S = 10.0
-"""How long a broken connection is tried again before the task is failed; Spark then runs the task again."""
+"""How long to reconnect before the task fails; Spark then runs the task again."""
 _RECEIVE_BYTES = 1 << 20
 _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 1.0
@@ -33,7 +33,7 @@ _Result = TypeVar("_Result")
 
 
 class LostConnectionError(RedisError):
-    """The connection went away; what was asked may or may not have been done."""
+    """The connection was lost; the command may or may not have run."""
 
 
 class UnreachableError(RedisError):
@@ -55,11 +55,11 @@ class BulkConnection:
 
     @property
     def address(self) -> str:
-        """Where the server is, for people; never a password in it."""
+        """The server's address for people, without a password."""
         return self._endpoint.address
 
     def patiently(self, work: Callable[[], _Result]) -> _Result:
-        """Runs work that is safe to run twice, again after a break of the connection, for a while."""
+        """Runs work that is safe to run twice; repeats it after a broken connection, for a limited time."""
         give_up_at = monotonic() + PATIENCE_S
         pause_s = _FIRST_PAUSE_S
         while True:
@@ -92,7 +92,7 @@ class BulkConnection:
         return [self.receive() for _ in commands]
 
     def send(self, packed: bytes) -> None:
-        """Sends packed commands; their replies are to be received."""
+        """Sends packed commands; the caller receives the replies."""
         wire = self._socket or self._connect()
         if self._endpoint.has_moved():
             raise self._lose("the master is being replaced")
@@ -112,7 +112,7 @@ class BulkConnection:
         return reply
 
     def run(self, script: Script, keys: Sequence[str], args: Sequence[Argument]) -> Reply:
-        """A script by its hash; a server that does not know it yet is given the text."""
+        """Runs a script by its hash; a server that does not have it yet gets the source."""
         self.connect()
         flags = self.capabilities.script_flags
         try:
@@ -130,7 +130,7 @@ class BulkConnection:
         self.send(pack(command) + pack(("ECHO", token)))
 
     def receive_page(self) -> bytearray:
-        """The raw reply to `ask_for_page`; raises what the server refused."""
+        """The raw reply to `ask_for_page`; raises the server's error."""
         mark = self._end_mark
         page = bytearray()
         while not page.endswith(mark):
@@ -141,7 +141,7 @@ class BulkConnection:
         return page
 
     def close(self) -> None:
-        """Ends the connection and gives back what the endpoint holds."""
+        """Closes the connection and releases the endpoint's resources."""
         self._drop()
         self._endpoint.close()
 
@@ -190,7 +190,7 @@ class BulkConnection:
 
 
 def parse_page(raw: bytes | bytearray) -> list[Any]:
-    """A page that `receive_page` gave, as the entries that it holds."""
+    """The entries in a page from `receive_page`."""
     reader = new_reader()
     reader.feed(bytes(raw))
     entries: list[Any] = reader.gets()

@@ -33,19 +33,19 @@ _CONNECTION_CLASSES: dict[str, Any] = {"redis": Connection, "rediss": SSLConnect
 
 
 class BlockingEndpoint(Protocol):
-    """Opens blocking connections to the server that holds the queue right now."""
+    """Opens blocking connections to the server that currently holds the queue."""
 
     address: str
-    """For people: never a password in it."""
+    """The address for people, without a password."""
 
     def open(self, client_name: str) -> Any:
-        """A connection of the client's that has shaken hands."""
+        """A connection of the redis client, after its handshake."""
 
     def has_moved(self) -> bool:
-        """Whether the server of the last connection is about to be replaced, or has been; never waits."""
+        """Whether the server of the last connection is being replaced or was replaced; never blocks."""
 
     def close(self) -> None:
-        """Gives back what the endpoint holds."""
+        """Releases the endpoint's resources."""
 
 
 class _Server:
@@ -53,7 +53,7 @@ class _Server:
 
     def __init__(self, plan: ServerPlan) -> None:
         self._connection_class = _CONNECTION_CLASSES[plan.scheme]
-        self._options = {**plan.options, "retry": Retry(NoBackoff(), 0)}  # the connection decides when to try again
+        self._options = {**plan.options, "retry": Retry(NoBackoff(), 0)}  # the connection decides when to retry
         self.address = plan.address
 
     def open(self, client_name: str) -> Any:
@@ -63,7 +63,7 @@ class _Server:
         return False
 
     def open_at(self, client_name: str, place: HostPort) -> Any:
-        """A connection to the same kind of server at another place."""
+        """A connection to the same kind of server at another address."""
         return self._open({"client_name": client_name, "host": place.host, "port": place.port})
 
     def close(self) -> None:
@@ -76,7 +76,7 @@ class _Server:
 
 
 class _SentinelMaster:
-    """The master that the sentinels name; asked again at every connect, and left as soon as they replace it."""
+    """The master that the sentinels name; they are asked at every connect, and a replaced master is left at once."""
 
     def __init__(self, url: str) -> None:
         plan = plan_sentinel(url)
@@ -113,7 +113,7 @@ class _SentinelMaster:
 
 
 class _ClusterSlot:
-    """The node of a Cluster that owns a key's slot; looked up again at every connect."""
+    """The Cluster node that owns a key's slot; looked up at every connect."""
 
     def __init__(self, url: str, key: str) -> None:
         plan = plan_cluster(url)
@@ -159,7 +159,7 @@ class _Embedded:
         self._address = server.parse_url(url)
         if self._address.directory is None:
             raise ConfigError(
-                "embedded:// without a folder is one process's own server; name one: embedded:///a/folder"
+                "embedded:// without a folder is private to one process; name a folder: embedded:///a/folder"
             )
         self._held: EmbeddedServer | None = None
         self.address = f"embedded server in {self._address.directory}"
@@ -167,7 +167,7 @@ class _Embedded:
     def open(self, client_name: str) -> Any:
         from chasqui_engine._redis.embedded import server
 
-        # Claimed again at every connect: that starts a server that has died.
+        # Claimed at every connect, which restarts a server that has died.
         before = self._held
         self._held = server.acquire_blocking(self._address.directory, appendfsync=self._address.appendfsync)
         if before is not None:
@@ -184,7 +184,7 @@ class _Embedded:
 
 
 def blocking_endpoint_for(url: str | None, key: str) -> BlockingEndpoint:
-    """Where the commands on `key` go."""
+    """The endpoint for commands on `key`."""
     url = resolve_url(url)
     scheme = scheme_of(url)
     if scheme == "embedded":

@@ -14,7 +14,7 @@ from chasqui_engine._redis.client.urls import HostPort
 
 
 class SentinelListener:
-    """Subscribed at every sentinel that can be reached when the connection is opened."""
+    """Subscribes to every sentinel that is reachable when the connection is opened."""
 
     def __init__(self, sentinels: Sequence[Redis], service: str) -> None:
         self._sentinels = sentinels
@@ -22,7 +22,7 @@ class SentinelListener:
         self._subscriptions: dict[int, PubSub] = {}
 
     def listen(self) -> None:
-        """Subscribes where that is not done yet; a sentinel that does not answer is left out."""
+        """Subscribes to the remaining sentinels; one that does not answer is skipped."""
         for number, sentinel in enumerate(self._sentinels):
             if number not in self._subscriptions:
                 subscription = sentinel.pubsub(ignore_subscribe_messages=True)
@@ -34,7 +34,7 @@ class SentinelListener:
                     self._subscriptions[number] = subscription
 
     def is_leaving(self, place: HostPort) -> bool:
-        """Whether the master at a place is being replaced, or has been."""
+        """Whether the master at an address is being replaced, or has been."""
         for number, subscription in list(self._subscriptions.items()):
             try:
                 self._read_all(subscription)
@@ -44,7 +44,7 @@ class SentinelListener:
         return self._news.under_way or self._news.is_replaced(place)
 
     def close(self) -> None:
-        """Listens no more."""
+        """Unsubscribes."""
         for subscription in self._subscriptions.values():
             subscription.close()
         self._subscriptions.clear()

@@ -1,4 +1,4 @@
-"""What keeps the rows of a bulk write from being written twice: a hash per write that names the chunks that are in.
+"""The fence that keeps rows of a bulk write from being written twice: a hash per write with the chunks written so far.
 
 Beside the chunks the hash says which run began the write, how large its chunks are and, once a run has ended, how many
 partitions it had. Chunks that a later run finds missing wait in a hash of that run's own, as the commands that would
@@ -18,9 +18,9 @@ from chasqui_engine._redis.commands.keys import QueueKeys
 
 _RUN, _SIZE, _PARTITIONS = "run", "size", "partitions"
 _PAGE = 50
-"""Waiting chunks that are looked up at a time."""
+"""Waiting chunks looked up per round trip."""
 _WAIT_S = 86_400
-"""How long a chunk waits after the last that was put aside; one of a task that outlives its run is never asked for."""
+"""How long waiting chunks are kept after the last one; those of a task that outlives its run are never read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,21 +30,21 @@ class Begun:
     run: str
     chunk_size: int
     partitions: int | None
-    """None where no run has come to an end so far."""
+    """None if no run has ended so far."""
 
 
 def fence_key(keys: QueueKeys, write_id: str) -> str:
-    """The hash of the chunks of a write that are in the queue."""
+    """The hash of the chunks of a write that were added to the queue."""
     return f"{keys.prefix}:bulk:{write_id}"
 
 
 def ids_key(keys: QueueKeys, write_id: str) -> str:
-    """The set of the ids of a write whose rows are known by them."""
+    """The set of ids of a write whose rows are recognised by id."""
     return f"{fence_key(keys, write_id)}:ids"
 
 
 def begin(connection: BulkConnection, keys: QueueKeys, write_id: str, run: str, chunk_size: int, ttl_s: int) -> Begun:
-    """Begins a write, unless it was begun before; how it was begun."""
+    """Begins a write unless it was begun before; returns how it was begun."""
     key = fence_key(keys, write_id)
     commands: list[tuple[Argument, ...]] = [
         ("HSETNX", key, _RUN, run),
@@ -58,21 +58,21 @@ def begin(connection: BulkConnection, keys: QueueKeys, write_id: str, run: str, 
 
 
 def how_begun(connection: BulkConnection, keys: QueueKeys, write_id: str) -> Begun:
-    """How a write was begun that was."""
+    """How an existing write was begun."""
     command = ("HMGET", fence_key(keys, write_id), _RUN, _SIZE, _PARTITIONS)
     run, size, partitions = connection.patiently(partial(connection.call, *command))
     return Begun(run.decode(), int(size), None if partitions is None else int(partitions))
 
 
 def end_write(connection: BulkConnection, keys: QueueKeys, write_id: str, partitions: int) -> None:
-    """Notes how many partitions the write has, for who comes after; a write that left nothing is not noted."""
+    """Records how many partitions the write has, for later runs; a write that added nothing is not recorded."""
     key = fence_key(keys, write_id)
     if connection.call("EXISTS", key):
         connection.call("HSETNX", key, _PARTITIONS, partitions)
 
 
 def chunks_written(connection: BulkConnection, keys: QueueKeys, write_id: str) -> set[tuple[int, int]]:
-    """Partition and number of each chunk that is in."""
+    """Partition and number of each chunk that was added."""
     fields = connection.call("HKEYS", fence_key(keys, write_id))
     places = (field.decode().partition(".") for field in fields)
     return {(int(partition), int(number)) for partition, dot, number in places if dot}
@@ -90,7 +90,7 @@ def put_aside(connection: BulkConnection, keys: QueueKeys, write_id: str, run: s
 
 
 def digest_of(connection: BulkConnection, keys: QueueKeys, write_id: str, chunk: str) -> str | None:
-    """The digest under which a chunk is in; None if it is not."""
+    """The digest of a chunk that was added; None if it was not."""
     found = connection.patiently(lambda: connection.call("HGET", fence_key(keys, write_id), chunk))
     return None if found is None else found.decode()
 
@@ -108,12 +108,12 @@ def waiting(
 
 
 def drop_waiting(connection: BulkConnection, keys: QueueKeys, write_id: str, run: str) -> None:
-    """Forgets what this run put aside."""
+    """Deletes the chunks that this run put aside."""
     connection.call("UNLINK", _waiting_key(keys, write_id, run))
 
 
 def shorten(connection: BulkConnection, keys: QueueKeys, write_id: str, ttl_s: int) -> None:
-    """Lets the fence of a finished write go after a while; a straggling copy of a task may still come."""
+    """Lets the fence of a finished write expire; a straggling copy of a task may still write."""
     connection.call("EXPIRE", fence_key(keys, write_id), ttl_s)
     connection.call("EXPIRE", ids_key(keys, write_id), ttl_s)
 

@@ -26,13 +26,13 @@ class StreamFacts:
     """None when it is empty."""
     last_generated_id: str
     added: int | None
-    """Entries ever added; None on servers that do not count (before Redis 7)."""
+    """Entries ever added; None on servers that do not count them (before Redis 7)."""
     max_deleted_id: str | None
-    """The highest id that was deleted by name; what a trim takes does not count here. None on those servers."""
+    """The highest id that was deleted explicitly, not by a trim. None on those servers."""
 
 
 def stream_facts(connection: BulkConnection, key: str) -> StreamFacts:
-    """The state of the stream right now; one that does not exist is empty."""
+    """The current state of the stream; a missing stream is empty."""
     try:
         reply = connection.call("XINFO", "STREAM", key)
     except CommandError as err:
@@ -57,13 +57,13 @@ def server_now_ms(connection: BulkConnection) -> int:
 
 
 def sample_ids(connection: BulkConnection, key: str, starts: Sequence[str], end: str, count: int) -> list[list[str]]:
-    """Up to `count` ids from each start on, none later than `end`."""
+    """Up to `count` ids from each start, none later than `end`."""
     replies = connection.call_many([("XRANGE", key, start, end, "COUNT", count) for start in starts])
     return [[entry[0].decode() for entry in _checked(reply)] for reply in replies]
 
 
 def ask_for_entries(connection: BulkConnection, key: str, start: str, end: str, count: int) -> None:
-    """Asks for a page of entries from `start` to `end`, both included; `receive_page` gives it."""
+    """Requests a page of entries from `start` to `end`, both included; `receive_page` returns it."""
     connection.ask_for_page("XRANGE", key, start, end, "COUNT", count)
 
 
@@ -85,14 +85,14 @@ def scored_pages(connection: BulkConnection, key: str, low: str, high: str, coun
 
 
 def _after(connection: BulkConnection, key: str, last: Scored, high: str, count: int) -> list[Scored]:
-    """The members that follow `last`. By its rank: skipping those of the same score costs more with each page."""
+    """The members after `last`, by its rank: skipping members with the same score gets slower with each page."""
     member, score = last
     for _ in range(_TRIES):
         rank = connection.patiently(partial(connection.call, "ZRANK", key, member))
         if rank is None:
             break
         found = _pairs(connection.patiently(partial(connection.call, "ZRANGE", key, rank, rank + count, "WITHSCORES")))
-        # What is promoted leaves at the front and shifts all ranks, so `last` must still be where it was.
+        # Promoted members leave at the front and shift all ranks, so check that `last` has not moved.
         if found and found[0][0] == member:
             end, excluded = float(high.removeprefix("(")), high.startswith("(")
             return [entry for entry in found[1:] if entry[1] < end or (entry[1] == end and not excluded)]
@@ -109,7 +109,7 @@ def _pairs(reply: list[bytes]) -> list[Scored]:
 
 
 def scores_at(connection: BulkConnection, key: str, ranks: Sequence[int]) -> list[float]:
-    """The scores at some ranks, where there are that many members."""
+    """The scores at some ranks, as far as they exist."""
     replies = connection.call_many([("ZRANGE", key, rank, rank, "WITHSCORES") for rank in ranks])
     return [float(reply[1]) for reply in map(_checked, replies) if reply]
 
@@ -127,7 +127,7 @@ def specs(connection: BulkConnection, keys: QueueKeys, members: Sequence[bytes])
 
 
 def _count(digits: bytes | None) -> int:
-    """What the server counted, in 64 bits; others may have written any text in its place, and that is no count."""
+    """A 64-bit count of the server; None for any other text that another program may have written."""
     return int(digits) if digits and len(digits) <= _MOST_DIGITS and digits.isdigit() else 0
 
 

@@ -16,7 +16,7 @@ _KEEP_S = 90 * 86_400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedriveMark:
-    """What became of a dead letter."""
+    """The redrive of a dead letter."""
 
     at_ms: int
     by: str
@@ -40,7 +40,7 @@ def mark_redriven(connection: BulkConnection, keys: QueueKeys, marks: Mapping[st
 
 
 def read_marks(connection: BulkConnection, keys: QueueKeys, entry_ids: Sequence[str]) -> dict[str, RedriveMark | None]:
-    """The marks of those of `entry_ids` that have one; None for a mark that cannot be read."""
+    """The existing marks of `entry_ids`; None for an unreadable mark."""
     found: dict[str, RedriveMark | None] = {}
     for start in range(0, len(entry_ids), _PAGE):
         page = entry_ids[start : start + _PAGE]
@@ -60,7 +60,7 @@ def _parse(text: bytes) -> RedriveMark | None:
 
 
 def list_redriven(connection: BulkConnection, keys: QueueKeys) -> set[str]:
-    """The ids of all that are marked."""
+    """The ids of all marked dead letters."""
     found: set[str] = set()
     cursor = b"0"
     while True:
@@ -71,7 +71,7 @@ def list_redriven(connection: BulkConnection, keys: QueueKeys) -> set[str]:
 
 
 def find_taken(connection: BulkConnection, keys: QueueKeys, job_ids: Sequence[str]) -> set[str]:
-    """Those of `job_ids` under which a job was added and cannot be added again yet."""
+    """Those of `job_ids` that are still taken by an added job."""
     found: set[str] = set()
     for start in range(0, len(job_ids), _PAGE):
         page = job_ids[start : start + _PAGE]

@@ -1,4 +1,4 @@
-"""Bulk enqueue: chunks of jobs, each written once however often it is sent."""
+"""Bulk enqueue: chunks of jobs, each written once even if it is sent repeatedly."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ WRITTEN_OTHERWISE = -3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fence:
-    """What keeps a chunk from being written twice."""
+    """The fence that keeps a chunk from being written twice."""
 
     write_id: str
     chunk: str
     """The chunk's place in the write: partition and number. Empty: chunks are not fenced."""
     by_id: bool
-    """Each job with an id of its own is written once per write, however long its id stays taken."""
+    """Jobs with ids are written once per write, regardless of how long an id stays taken."""
     digest: str
-    """Of the chunk's rows: the same place with other rows is a plan that does not repeat itself."""
+    """Digest of the chunk's rows: other rows at the same place mean that the plan is not repeatable."""
     ttl_s: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What the queue may hold."""
+    """The limits of the queue."""
 
     max_stream_len: int
     trim: bool
@@ -53,12 +53,12 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class MixedJob:
-    """A job that says when, or who it is."""
+    """A job with its own time or id."""
 
     name: str
     envelope: bytes
     member: bytes
-    """As a member of the delayed set; empty for a job for now."""
+    """The member of the delayed set; empty for an immediate job."""
     run_at_ms: int | None
     delay_ms: int | None
     job_id: str
@@ -68,7 +68,7 @@ class MixedJob:
 def chunk_command(
     keys: QueueKeys, fence: Fence, limits: Limits, names_and_envelopes: Sequence[Argument]
 ) -> tuple[Script, Command]:
-    """Writes jobs for now: name, envelope, name, envelope …"""
+    """Writes immediate jobs: name, envelope, name, envelope …"""
     used = (keys.stream, fence_key(keys, fence.write_id))
     head = (fence.chunk, fence.digest, fence.ttl_s, limits.max_stream_len, int(limits.trim))
     return _ADD, (len(used), *used, *head, *names_and_envelopes)
@@ -103,28 +103,28 @@ class ChunkPipe:
         self._sent = False
 
     def submit(self, script: Script, command: Command) -> None:
-        """Sends a chunk. The one before must be settled."""
+        """Sends a chunk; the previous one must be settled."""
         self._script = script
         self._packed = self._pack(script, command)
         self._send()
 
     def for_later(self, script: Script, command: Command) -> bytes:
-        """A chunk as `submit_later` takes it."""
+        """Prepares a chunk for `submit_later`."""
         return bytes([_SCRIPTS.index(script)]) + self._pack(script, command)
 
     def submit_later(self, kept: bytes) -> None:
-        """As `submit`, with what `for_later` made."""
+        """Like `submit`, with a chunk from `for_later`."""
         self._script, self._packed = _SCRIPTS[kept[0]], kept[1:]
         self._send()
 
     def settle(self, *, safe_to_resend: bool) -> int:
-        """The script's reply to the chunk in flight. After a break of the connection a fenced chunk is sent again."""
+        """The script's reply to the chunk in flight. After a broken connection a fenced chunk is sent again."""
         if not safe_to_resend:
             return self._reply()
         return self._connection.patiently(self._reply)
 
     def resubmit(self) -> None:
-        """Sends the chunk that was refused once more."""
+        """Sends the refused chunk again."""
         self._send()
 
     def _pack(self, script: Script, command: Command) -> bytes:
@@ -137,7 +137,7 @@ class ChunkPipe:
 
     def _send(self) -> None:
         self._sent = False
-        # A break here is found again, and mended, when the chunk is settled.
+        # A broken connection shows again, and is handled, when the chunk is settled.
         with contextlib.suppress(LostConnectionError):
             self._connection.send(self._packed or b"")
             self._sent = True
@@ -159,6 +159,6 @@ class ChunkPipe:
 
 
 def book(connection: BulkConnection, keys: QueueKeys, write_id: str, rows: int, rows_per_s: float) -> float:
-    """Books `rows` under a rate that all tasks of the write share; how long to wait, in seconds."""
+    """Reserves `rows` under a rate that all tasks of the write share; returns the seconds to wait."""
     wait_ms: int = connection.run(_PACE, [f"{fence_key(keys, write_id)}:pace"], [rows, rows_per_s])
     return max(0, wait_ms) / 1000

@@ -1,4 +1,4 @@
-"""What the server at the other end can do, and whether it is fit to hold jobs."""
+"""What the connected server can do, and whether it is fit to hold jobs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _warned: set[tuple[str, str]] = set()
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """Chosen once per connection; every fallback in the engine is decided by one of these."""
+    """Detected once per connection; every fallback in the engine depends on one of these."""
 
     server: str
     """"redis" or "valkey"."""
@@ -35,18 +35,18 @@ class Capabilities:
     ackdel: bool
     """`XACKDEL`: ack and delete in one command (Redis 8.2)."""
     script_flags: bool
-    """Scripts may ask to run on a full server (Redis 7, Valkey)."""
+    """Scripts may request to run on a full server (Redis 7, Valkey)."""
     setinfo: bool
     """`CLIENT SETINFO`: CLIENT LIST shows which library a client is (Redis 7.2, Valkey)."""
     run_id: str
-    """Which server it is, however it is reached; empty when it does not say."""
+    """Identifies the server, whatever address it is reached at; empty if unknown."""
 
     @staticmethod
     def read(info: Any, commands: Any) -> Capabilities:
-        """From the replies to `PROBE`; a reply that is an error (an ACL, say) counts as not having it."""
+        """From the replies to `PROBE`; an error reply (because of an ACL, say) counts as lacking the feature."""
         facts = read_info(info)
         valkey = "valkey_version" in facts
-        # Valkey reports a redis_version for compatibility; what it offers goes by its own.
+        # Valkey reports a redis_version for compatibility; its features depend on its own version.
         redis_version = _numbers(facts.get("redis_version", ""))
         ackdel, functions = _read_commands(commands)
         return Capabilities(
@@ -60,14 +60,14 @@ class Capabilities:
         )
 
     def introduction(self) -> Sequence[tuple[str, ...]]:
-        """Commands that tell the server which library this is; none where it would refuse them."""
+        """Commands that identify this library to the server; none if it would refuse them."""
         if not self.setinfo:
             return ()
         pairs = ("LIB-NAME", library_name()), ("LIB-VER", for_client_list(version()))
         return tuple(("CLIENT", "SETINFO", *pair) for pair in pairs)
 
     def check(self, address: str) -> None:
-        """Refuses a server that is too old; warns, once, of one that may throw jobs away."""
+        """Refuses a server that is too old; warns once about one that may evict jobs."""
         version = _numbers(self.version)
         if self.server == "redis" and version and version < OLDEST:
             raise RedisError(f"{address} runs Redis {self.version}; Chasqui needs Redis 6.2 or Valkey 7.2, or later")
@@ -87,13 +87,13 @@ def read_info(info: Any) -> dict[str, str]:
 
 
 def _read_commands(commands: Any) -> tuple[bool, bool]:
-    """Which of the commands asked for the server has; none, when it does not say."""
+    """Which of the requested commands the server has; none if it does not say."""
     if not isinstance(commands, list) or len(commands) != 2:
         return False, False
     return commands[0] is not None, commands[1] is not None
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """Major and minor, also of such as `8.4-rc1`; nothing when there is no telling."""
+    """Major and minor version, also of `8.4-rc1`; empty if unreadable."""
     found = re.match(r"(\d+)\.(\d+)", version)
     return (int(found[1]), int(found[2])) if found else ()

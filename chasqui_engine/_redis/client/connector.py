@@ -11,14 +11,14 @@ from chasqui_engine._redis.commands.keys import QueueKeys
 from chasqui_engine.runtime.identity import for_client_list
 
 FOR_EVER = math.inf
-"""Patience of what runs unattended: it waits for the server to come back, however long that takes."""
+"""Patience of unattended work: it waits for the server without a limit."""
 
 A_MOMENT_S = 5.0
-"""Patience of a call that a user waits for: it rides out a short break, then fails."""
+"""Patience of a call that a user waits for: it survives a short outage, then fails."""
 
 
 class Connector:
-    """One role's way to the server."""
+    """Opens the links of one role."""
 
     def __init__(self, url: str | None, queue: str, role: str, fetch: FetchCredentials | None = None) -> None:
         self.keys = QueueKeys(queue)
@@ -29,7 +29,7 @@ class Connector:
 
     @property
     def address(self) -> str:
-        """Where the server is, for people; never a password in it."""
+        """The server's address for people, without a password."""
         return self._endpoint.address
 
     @property

@@ -1,4 +1,4 @@
-"""Servers that others know the place of: a Sentinel's master, the owner of a Cluster's slot."""
+"""Servers whose address others know: a Sentinel's master, the owner of a Cluster slot."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from chasqui_engine._redis.client.urls import HostPort
 from chasqui_engine.values.errors import error_text
 
 _NEWS_WITHIN_S = 1.0
-"""How long a connect waits for the end of a failover before it says that there is one."""
+"""How long a connect waits for a failover to end before it raises."""
 
 
 class SentinelMaster:
-    """The master that the sentinels name; asked again at every connect, and left as soon as they replace it."""
+    """The master that the sentinels name; they are asked at every connect, and a replaced master is left at once."""
 
     def __init__(self, url: str, fetch: FetchCredentials | None) -> None:
         self._url = url
@@ -46,12 +46,12 @@ class SentinelMaster:
         return await self._master.open_at(client_name, place)
 
     def on_open(self, connection: AbstractConnection, wire: RedisProtocol) -> None:
-        """Has the connection left when its master is replaced."""
+        """Closes the connection when its master is replaced."""
         if self._watch is not None and isinstance(connection, Connection):
             self._watch.on_open(wire, HostPort(connection.host, int(connection.port)))
 
     async def close(self) -> None:
-        """Listens to the sentinels no more."""
+        """Stops listening to the sentinels."""
         watch, self._watch = self._watch, None
         if watch is not None:
             await watch.leave()
@@ -66,15 +66,15 @@ class SentinelMaster:
             else:
                 if found:
                     return HostPort(found[0].decode(), int(found[1]))
-                problems.append(f"{place.host}:{place.port} knows no master of that name")
-            # Who does not help is asked last the next time.
+                problems.append(f"{place.host}:{place.port} has no master of that name")
+            # A sentinel that did not help is asked last the next time.
             self._places.remove(place)
             self._places.append(place)
         raise ClientConnectionError(f"no sentinel names a master: {'; '.join(problems)}")
 
 
 class ClusterSlot:
-    """The node of a Cluster that owns a key's slot; looked up again at every connect."""
+    """The Cluster node that owns a key's slot; looked up at every connect."""
 
     def __init__(self, url: str, fetch: FetchCredentials | None, key: str) -> None:
         plan = plan_cluster(url)
@@ -89,7 +89,7 @@ class ClusterSlot:
         return await self._node.open_at(client_name, await self._find())
 
     def on_open(self, connection: AbstractConnection, wire: RedisProtocol) -> None:
-        """Nothing to do: a node that loses the slot says so itself, and takes no writes meanwhile."""
+        """Nothing to do: a node that loses the slot redirects clients and accepts no writes."""
 
     async def close(self) -> None:
         """Holds nothing."""
@@ -97,7 +97,7 @@ class ClusterSlot:
     async def _find(self) -> HostPort:
         problems = []
         for place in tuple(self._places):
-            # Another one is asked first the next time: this one may be cut off from the rest and not know it.
+            # The next time another node is asked first: this one may be partitioned from the others.
             self._places.remove(place)
             self._places.append(place)
             try:
@@ -113,7 +113,7 @@ class ClusterSlot:
         raise ClientConnectionError(f"no node of the cluster gave the owner of the slot: {'; '.join(problems)}")
 
     def _learn(self, ranges: list[Any], asked: HostPort) -> None:
-        """Keeps the nodes to ask the next time: those in the URL may be gone one day."""
+        """Remembers the nodes to ask the next time: those in the URL may disappear."""
         nodes = {_node_place(node, asked) for _first, _last, *nodes in ranges for node in nodes}
         known = {*nodes, *self._given}
         self._places = [place for place in self._places if place in known]
@@ -121,6 +121,6 @@ class ClusterSlot:
 
 
 def _node_place(node: list[Any], asked: HostPort) -> HostPort:
-    # A node that does not know its own name means the one under which it was asked.
+    # A node that does not know its own address means the one at which it was asked.
     host = node[0].decode() if node[0] else ""
     return HostPort(asked.host if host in ("", "?") else host, int(node[1]))

@@ -1,6 +1,6 @@
 """Where a URL leads: one server, a Sentinel's master, a Cluster's owner of a slot, or an embedded server.
 
-An endpoint opens connections with the redis client (TLS and AUTH are its business); `connection.py` takes them over
+An endpoint opens connections with the redis client, which handles TLS and AUTH; `link.py` takes them over
 from there.
 """
 
@@ -27,10 +27,10 @@ __all__ = ["Endpoint", "FetchCredentials", "endpoint_for"]
 
 
 class Endpoint(Protocol):
-    """Opens connections to the server that holds the queue right now."""
+    """Opens connections to the server that currently holds the queue."""
 
     address: str
-    """For people: never a password in it."""
+    """The address for people, without a password."""
     database: int
     """Its number."""
 
@@ -38,10 +38,10 @@ class Endpoint(Protocol):
         """A connection that has shaken hands."""
 
     def on_open(self, connection: AbstractConnection, wire: RedisProtocol) -> None:
-        """Says what became of a connection; the endpoint retires the wire when its server is about to be replaced."""
+        """Watches a new connection; the endpoint retires it when its server is about to be replaced."""
 
     async def close(self) -> None:
-        """Gives back what the endpoint holds."""
+        """Releases the endpoint's resources."""
 
 
 class _Embedded:
@@ -61,7 +61,7 @@ class _Embedded:
         from chasqui_engine._redis.embedded import server
 
         async with self._opening:
-            # Claimed again at every connect: that starts a server that has died.
+            # Claimed at every connect, which restarts a server that has died.
             before = self._held
             self._held = await server.acquire(self._address.directory, appendfsync=self._address.appendfsync)
             if before is not None:
@@ -78,7 +78,7 @@ class _Embedded:
 
 
 def endpoint_for(url: str | None, key: str, fetch: FetchCredentials | None = None) -> Endpoint:
-    """Where the commands on `key` go."""
+    """The endpoint for commands on `key`."""
     url = resolve_url(url)
     scheme = scheme_of(url)
     if scheme == "embedded":

@@ -1,6 +1,6 @@
-"""What sentinels publish about a failover, and what follows for connections to the master.
+"""What sentinels publish about a failover, and how connections to the master react.
 
-A failover that people ask for leaves the old master alive, and it takes writes until a sentinel makes it a replica,
+A manual failover leaves the old master alive, and it accepts writes until a sentinel makes it a replica,
 some nine seconds after the other server was promoted: all of them are lost. Clients therefore leave before the
 promotion, which the sentinel in charge announces one or two of its rounds (of 50 to 100 ms) ahead.
 """
@@ -18,7 +18,7 @@ CHANNELS = (_BEGUN, _SWITCHED, f"{_ABORTED}*")
 """The patterns to subscribe to at every sentinel."""
 
 LONGEST_S = 10.0
-"""A failover of which nothing more is heard is waited for no longer than this: its sentinel may be gone."""
+"""A failover without further news is over after this time: its sentinel may be gone."""
 
 
 class FailoverNews:
@@ -32,15 +32,15 @@ class FailoverNews:
 
     @property
     def under_way(self) -> bool:
-        """Whether the master is about to be replaced: what it accepts now may be lost."""
+        """Whether the master is about to be replaced: writes that it accepts now may be lost."""
         return monotonic() - self._begun_at < LONGEST_S
 
     def is_replaced(self, place: HostPort) -> bool:
-        """Whether the master at this place has just been replaced; some sentinel may not know it yet."""
+        """Whether the master at this address was just replaced; some sentinels may not know it yet."""
         return place == self._left and monotonic() - self._left_at < LONGEST_S
 
     def read(self, channel: str, text: str) -> bool:
-        """Takes in a message; True if connections to the master have to be closed."""
+        """Processes a message; True if connections to the master must be closed."""
         words = text.split()
         if channel == _SWITCHED:
             if len(words) != 5 or words[0] != self._service:

@@ -1,4 +1,4 @@
-"""A link: one connection that many tasks share, each batch of commands one write, replies matched in order.
+"""A link: one connection shared by many tasks; each batch of commands is one write, and replies are matched in order.
 
 The redis client opens and authenticates the connection; from then on its socket is ours, because what the client
 costs per command is more than what the server does for it.
@@ -29,12 +29,12 @@ from chasqui_engine.values.errors import ChasquiError, RedisError, RefusedError,
 Argument = str | bytes | int | float
 
 REPLY_TIMEOUT_S = 10.0
-"""A reply that does not come within this, while nothing moves on the connection, does not come."""
+"""Without any traffic on the connection for this long, a reply is given up."""
 LATE_S = 5.0
-"""The same for a command that waits at the server, counted from when its wait is over."""
+"""The same for a blocking command, counted from the end of its wait."""
 _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 1.0
-# The server did not run the command: it belongs elsewhere, or this is not the moment. Always safe to send again.
+# The server did not run the command: wrong node, or wrong moment. Always safe to send again.
 _ELSEWHERE = ("MOVED", "ASK", "CLUSTERDOWN", "READONLY", "LOADING", "MASTERDOWN")
 _LATER = ("TRYAGAIN", "BUSY ", "NOREPLICAS", "MISCONF")
 _NOT_NOW = _ELSEWHERE + _LATER
@@ -48,26 +48,26 @@ def pack(command: tuple[Argument, ...]) -> bytes:
 
 
 class CommandError(RedisError):
-    """The server's own words about a command it refused."""
+    """The server's error reply to a command."""
 
     is_reply = True
 
 
 class RefusedCommandError(CommandError, RefusedError):
-    """The same, of a command that would be refused again."""
+    """The same, for a command that would be refused again."""
 
 
 class _Problem(NamedTuple):
     """Why a command has to be sent again."""
 
     error: RedisError
-    """Raised when patience ends."""
+    """The error to raise when patience ends."""
     warning: str | None
-    """For the log; None when it may be over at once."""
+    """The text for the log; None if the problem may be over immediately."""
 
 
 class Link:
-    """A connection that mends itself."""
+    """A connection that reconnects automatically."""
 
     def __init__(self, endpoint: Endpoint, *, client_name: str, patience_s: float, outage: OutageLog) -> None:
         self._endpoint = endpoint
@@ -82,12 +82,12 @@ class Link:
         self.capabilities: Capabilities
 
     async def connect(self, patience_s: float = 0) -> Link:
-        """Opens the connection now, or soon, or says why that cannot be."""
+        """Opens the connection, retrying if necessary; raises if that is impossible."""
         await self._live_wire(patience_s)
         return self
 
     async def call(self, *command: Argument, resend: bool = True, timeout_s: float = REPLY_TIMEOUT_S) -> Reply:
-        """One command, one reply. `resend` says that running it twice does no harm."""
+        """One command, one reply. `resend` means that running it twice is harmless."""
         reply = (await self._exchange(pack(command), 1, resend, timeout_s))[0]
         if type(reply) is ReplyError:
             text = str(reply)
@@ -97,7 +97,7 @@ class Link:
     async def call_many(
         self, commands: Iterable[Sequence[Argument]], *, timeout_s: float = REPLY_TIMEOUT_S
     ) -> list[Reply]:
-        """Many commands in one write, each safe to run twice; replies in order, a refused one as its error."""
+        """Many commands in one write, each safe to run twice; replies in order, errors as values."""
         packed = [pack(tuple(command)) for command in commands]
         if not packed:
             return []
@@ -106,7 +106,7 @@ class Link:
     async def run(
         self, script: Script, keys: Sequence[Argument], args: Sequence[Argument], *, resend: bool = True
     ) -> Reply:
-        """A script by its hash; a server that does not know it yet is given the text."""
+        """Runs a script by its hash; a server that does not have it yet gets the source."""
         if self._wire is None:
             await self._live_wire(self._patience_s)
         flags = self.capabilities.script_flags
@@ -121,7 +121,7 @@ class Link:
     async def run_many(
         self, script: Script, calls: Sequence[tuple[Sequence[Argument], Sequence[Argument]]]
     ) -> list[Reply]:
-        """One script many times in one write, each call safe to run twice; a refused one as its error."""
+        """One script many times in one write, each call safe to run twice; errors as values."""
         if self._wire is None:
             await self._live_wire(self._patience_s)
         flags = self.capabilities.script_flags
@@ -134,12 +134,12 @@ class Link:
         return replies
 
     def drop(self) -> None:
-        """Breaks the connection, as a network would; the next call opens another."""
+        """Drops the connection, as a network failure would; the next call opens another."""
         if self._wire is not None:
             self._wire.abort("dropped")
 
     async def close(self) -> None:
-        """Ends the link for good."""
+        """Closes the link for good."""
         self._closed = True
         self.drop()
 
@@ -162,7 +162,7 @@ class Link:
             if not resend:
                 raise RedisError(
                     f"lost the connection to {address} ({lost}) before it confirmed the command, "
-                    "which may or may not have run; what is added with a job id can be sent again safely"
+                    "which may or may not have run; jobs with a job id can be added again safely"
                 ) from lost
             error = RedisError(f"lost the connection to {address} repeatedly: {lost}")
             return _Problem(error, f"{address} does not answer" if type(lost) is SilentError else None)
@@ -170,7 +170,7 @@ class Link:
         if refusal is None:
             return replies
         if not refusal.startswith(_LATER):
-            wire.abort("the server sent us elsewhere")
+            wire.abort("the server redirected the command to another node")
         return _Problem(CommandError(refusal), f"{address} refuses a command: {refusal.rstrip('.')}")
 
     async def _retry(self, problem: _Problem, packed: bytes, count: int, resend: bool, timeout_s: float) -> list[Reply]:
@@ -192,7 +192,7 @@ class Link:
                 if not isinstance(tried, _Problem):
                     is_recovered = True
                     return tried
-                # Lost once, it may have been the network's fault; twice, something is wrong.
+                # One loss may be the network's fault; a second one is a real problem.
                 problem = tried if tried.warning is not None else _Problem(tried.error, str(tried.error.args[0]))
         finally:
             if is_logged:
@@ -203,7 +203,7 @@ class Link:
         async with self._opening:
             if self._wire is not None and self._wire.alive:
                 return self._wire
-            # A call that waited behind others while they tried does not try the same again.
+            # A call that waited while others tried does not repeat their attempt.
             if self._gave_up_at > started and monotonic() - started > patience_s:
                 raise RedisError(self._gave_up_because)
             self._wire = await self._open_patiently(started, patience_s)
@@ -222,7 +222,7 @@ class Link:
                     why = f"{self._endpoint.address}: {_reason(err)}"
                     if patience_s < math.inf and (refusal := refusal_to_connect(self._endpoint.address, err)):
                         raise RefusedError(refusal) from err
-                    # One that is there and reads its data is waited for as long as one that was there before.
+                    # A server that is loading its data gets as much patience as one that was connected before.
                     wait_s = max(patience_s, self._patience_s) if _is_loading(err) else patience_s
                     if monotonic() - started + pause_s > wait_s:
                         self._gave_up_at = monotonic()
@@ -243,14 +243,14 @@ class Link:
                 self._outage.end(is_recovered=is_recovered)
 
     async def _open(self) -> RedisProtocol:
-        # Bounded by the endpoint, step by step: it may ask several sentinels, or start a server that reads its data.
+        # Each step is bounded by the endpoint, which may ask several sentinels or start a server that loads its data.
         connection = await self._endpoint.open(self._client_name)
         wire = take_over(connection)
         self._endpoint.on_open(connection, wire)
         try:
             info, commands = await wire.exchange(b"".join(map(pack, PROBE)), len(PROBE), REPLY_TIMEOUT_S)
         except LostError as lost:
-            raise OSError(f"connection lost while greeting ({lost})") from lost
+            raise OSError(f"connection lost during the handshake ({lost})") from lost
         except BaseException:
             wire.abort("no call waits for it any more")
             raise
@@ -263,7 +263,7 @@ class Link:
         except ChasquiError:
             wire.abort("not fit")
             raise
-        # No call waits for the answer: a refusal, such as by an ACL, changes nothing.
+        # No call waits for the answer: a refusal (by an ACL, say) changes nothing.
         if introduction := self.capabilities.introduction():
             wire.send_unanswered(b"".join(map(pack, introduction)), len(introduction))
         return wire
@@ -279,7 +279,7 @@ def _refusal(replies: list[Reply]) -> str | None:
 
 
 def is_for_later(refusal: str) -> bool:
-    """Whether the server did not run the command, and may do so later or elsewhere."""
+    """Whether the server did not run the command but may do so later or on another node."""
     return refusal.startswith(_NOT_NOW)
 
 

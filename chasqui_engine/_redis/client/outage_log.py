@@ -1,4 +1,4 @@
-"""What the log says of a server that cannot be worked with: when it begins, now and then, and when it is over."""
+"""Logs outages of a server: the beginning, a reminder now and then, and the end."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _REMIND_S = 5.0
 
 
 class OutageLog:
-    """Shared by all that wait for one server, so that an outage is logged once."""
+    """Shared by all waiters for one server, so that an outage is logged once."""
 
     def __init__(self, address: str) -> None:
         self._address = address
@@ -21,7 +21,7 @@ class OutageLog:
         self._remind_at = 0.0
 
     def begin(self, why: str) -> None:
-        """A call has to wait for the server."""
+        """A call begins to wait for the server."""
         self._waiting += 1
         if self._waiting == 1:
             self._since = monotonic()
@@ -29,14 +29,14 @@ class OutageLog:
             _log.warning("%s; retrying", why)
 
     def remind(self) -> None:
-        """A call that will not wait for ever still waits."""
+        """A call with limited patience still waits."""
         now = monotonic()
         if now >= self._remind_at:
             self._remind_at = now + _REMIND_S
             _log.warning("%s is still unreachable after %.0f s; retrying", self._address, now - self._since)
 
     def end(self, *, is_recovered: bool) -> None:
-        """A call waits no longer: the server is back, or the call gave up and raises."""
+        """A call stops waiting: the server is back, or the call gave up and raises."""
         self._waiting -= 1
         if is_recovered and self._waiting == 0:
             _log.info("reconnected to %s after %.1f s", self._address, monotonic() - self._since)

@@ -17,15 +17,15 @@ from chasqui_engine.runtime.posix import at_fork
 Reply = Any
 
 _SIGN_OF_LIFE_S = 2.0
-"""How often bytes must come, or go, for a reply to be waited for longer than it should take."""
+"""While bytes arrive or leave at least this often, a late reply is still awaited."""
 
 
 class LostError(Exception):
-    """The connection went away before the reply came."""
+    """The connection was lost before the reply arrived."""
 
 
 class SilentError(LostError):
-    """The connection was given up because nothing came."""
+    """The connection was dropped because no reply arrived."""
 
 
 class _Batch:
@@ -62,7 +62,7 @@ class RedisProtocol(asyncio.Protocol):
             raise LostError
         batch = _Batch(count, self._loop.create_future(), self._loop.time() + timeout_s)
         self._send(packed, batch)
-        # One timer watches over all that waits: setting and cancelling one each costs more than packing a command.
+        # One timer covers all waiting calls: a timer each costs more than packing a command.
         if self._watch is None or batch.due_at < self._watch.when():
             self._watch_until(batch.due_at)
         return await batch.future
@@ -74,7 +74,7 @@ class RedisProtocol(asyncio.Protocol):
         self._send(packed, batch)
 
     def _send(self, packed: bytes, batch: _Batch) -> None:
-        # Alone: out at once. Others on their way: what is asked within one turn of the loop goes out as one write.
+        # A single command is written at once; with others in flight, commands of one loop turn are one write.
         if not self._waiting:
             self._transport.write(packed)
         else:
@@ -95,7 +95,7 @@ class RedisProtocol(asyncio.Protocol):
 
     def _look(self) -> None:
         self._watch = None
-        # A reply that no call waits for may take any time.
+        # A reply without a waiting call may take any time.
         due = [batch.due_at for batch in self._waiting if not batch.future.done()]
         if not due:
             return
@@ -109,7 +109,7 @@ class RedisProtocol(asyncio.Protocol):
             self._fail(SilentError("no reply in time"))
 
     def _moves(self, now: float) -> bool:
-        """Whether bytes came of late, or go: what is large, on a network that is slow, is still on its way."""
+        """Whether bytes moved recently: a large reply on a slow network is still arriving."""
         before, self._unsent_bytes = self._unsent_bytes, self._transport.get_write_buffer_size()
         return now - self._heard_at < _SIGN_OF_LIFE_S or self._unsent_bytes not in (0, before)
 
@@ -130,8 +130,8 @@ class RedisProtocol(asyncio.Protocol):
                 if not batch.future.done():
                     batch.future.set_result(replies)
             if reader.has_data():
-                # Last words before the server hangs up. Kept, they would be taken for the next command's reply.
-                self.abort(f"the server said, unasked: {reader.gets()}")
+                # An error sent before the server hangs up. Kept, it would be matched to the next command.
+                self.abort(f"unexpected message from the server: {reader.gets()}")
         except hiredis.ProtocolError as err:
             self.abort(f"not a Redis reply: {err}")
 
@@ -139,12 +139,12 @@ class RedisProtocol(asyncio.Protocol):
         self._fail(LostError(str(exc or "closed by the server")))
 
     def abort(self, why: str) -> None:
-        """Drops the connection now; every waiting call gets `LostError`."""
+        """Drops the connection; every waiting call gets `LostError`."""
         self._transport.abort()
         self._fail(LostError(why))
 
     def retire(self, why: str, within_s: float) -> None:
-        """Takes no more commands; those on their way may still be answered, for a moment."""
+        """Accepts no more commands; those in flight may still be answered for a moment."""
         if not self.alive:
             return
         self._flush()
@@ -152,7 +152,7 @@ class RedisProtocol(asyncio.Protocol):
         self._loop.call_later(within_s if self._waiting else 0, self.abort, why)
 
     def leave_to_parent(self, nowhere: int) -> None:
-        """In a forked child: gives its copy of the socket up, without a word to the server."""
+        """In a forked child: closes its copy of the socket without notifying the server."""
         number = self._transport.get_extra_info("socket").fileno()
         if number >= 0:
             os.dup2(nowhere, number, inheritable=False)
@@ -171,7 +171,7 @@ _open: weakref.WeakSet[RedisProtocol] = weakref.WeakSet()
 
 
 def _leave_all_to_parent() -> None:
-    """Were a child of a worker to keep its sockets, the server would not see that the worker died, and would go on to
+    """If a child of a worker kept its sockets, the server would not notice that the worker died, and would continue to
     give it jobs."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     for wire in list(_open):
@@ -183,7 +183,7 @@ at_fork(after_in_child=_leave_all_to_parent)
 
 
 def take_over(connection: Any) -> RedisProtocol:
-    """Makes the client's open socket ours; the client's object is left empty, so that it does not close it."""
+    """Takes over the client's open socket; the client's object is left empty so that it does not close it."""
     writer = connection._writer
     connection._reader = connection._writer = None
     return RedisProtocol(writer)

@@ -1,4 +1,4 @@
-"""Replies as they come off a socket."""
+"""Parsing replies from a socket."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import hiredis
 
 ReplyError = hiredis.ReplyError
 
-# Redis before 7.0 says where in a script a command was refused, and only then why.
+# Redis before 7.0 puts the position in the script before the error.
 _WHERE = re.compile(
     r"(ERR Error running script \(call to f_[0-9a-f]{40}\): @user_script:\d+: )?(@user_script: \d+: )?-?"
 )
@@ -17,7 +17,7 @@ _CODE = re.compile(r"[A-Z]+ ")
 
 
 def new_reader() -> hiredis.Reader:
-    """A parser of replies: bytes as they are, a refusal as a `ReplyError` that begins with its code."""
+    """A parser of replies: bytes unchanged, errors as a `ReplyError` that begins with its code."""
     return hiredis.Reader(replyError=_read_error)
 
 
@@ -36,10 +36,10 @@ def time_ms(reply: Sequence[bytes]) -> int:
 
 
 def decode_text(data: bytes) -> str:
-    """Bytes of a reply for people and for comparison: what is no UTF-8 is replaced."""
+    """Bytes of a reply as text; invalid UTF-8 is replaced."""
     return data.decode(errors="replace")
 
 
 def text_fields(flat: list[bytes]) -> dict[str, str]:
-    """The fields of an entry, from names and values in turn."""
+    """The fields of an entry, from alternating names and values."""
     return {decode_text(name): decode_text(value) for name, value in zip(flat[::2], flat[1::2], strict=True)}

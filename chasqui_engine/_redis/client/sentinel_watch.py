@@ -1,4 +1,4 @@
-"""Listens to the sentinels while there are connections to their master, and leaves it when it is replaced."""
+"""Listens to the sentinels while there are connections to their master, and drops those when it is replaced."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from chasqui_engine.values.errors import error_text
 _log = logging.getLogger("chasqui.redis")
 
 _LAST_REPLIES_S = 0.05
-"""For the replies that are on their way when a failover begins; the promotion comes no sooner."""
+"""Time for replies in flight when a failover begins; the promotion does not come earlier."""
 _FIRST_PAUSE_S = 0.2
 _LONGEST_PAUSE_S = 5.0
 _A_DAY_S = 86_400.0
@@ -41,17 +41,17 @@ class SentinelWatch:
         self._tasks = [asyncio.create_task(self._listen(place), name="chasqui-failover") for place in places]
 
     def on_open(self, wire: RedisProtocol, place: HostPort) -> None:
-        """Takes charge of a connection to the master at a place."""
+        """Registers a connection to the master at an address."""
         self._wires[wire] = place
         if not self.is_safe(place):
             wire.retire("the master is being replaced", _LAST_REPLIES_S)
 
     def is_safe(self, place: HostPort) -> bool:
-        """Whether nothing is known against the master at this place."""
+        """Whether the master at this address is not known to be replaced."""
         return not self._news.under_way and not self._news.is_replaced(place)
 
     async def wait_for_news(self, at_most_s: float) -> None:
-        """Waits until a sentinel says something, or for a while."""
+        """Waits for a message of a sentinel, up to a timeout."""
         try:
             async with asyncio.timeout(at_most_s), self._changed:
                 await self._changed.wait()
@@ -59,7 +59,7 @@ class SentinelWatch:
             return
 
     async def leave(self) -> None:
-        """One user less; after the last one, listening ends."""
+        """Removes a user; the last one ends listening."""
         self.users -= 1
         if not self.users:
             for task in self._tasks:
@@ -82,13 +82,13 @@ class SentinelWatch:
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
 
     async def _follow(self, place: HostPort) -> None:
-        """Takes in what one sentinel says, until it is lost."""
+        """Processes the messages of one sentinel until the connection is lost."""
         connection = await self._sentinels.open_at(_CLIENT_NAME, place)
         try:
             await connection.send_command("PSUBSCRIBE", *CHANNELS)
             for _ in CHANNELS:
                 await connection.read_response()
-            # News that was missed shows in where the master is now.
+            # Missed messages show in the master's current address.
             await self._compare(place)
             while True:
                 message = await connection.read_response(timeout=_A_DAY_S)
@@ -130,7 +130,7 @@ _watches = weakref.WeakKeyDictionary()
 
 
 def join(url: str, sentinels: Server, places: Sequence[HostPort], service: str) -> SentinelWatch:
-    """The watch that all connections of this event loop to the same URL share; each user has to leave it."""
+    """The watch shared by all connections of this event loop to the same URL; every user must leave it."""
     here = _watches.setdefault(asyncio.get_running_loop(), weakref.WeakValueDictionary())
     watch = here.get(url)
     if watch is None or not watch.users:

@@ -17,7 +17,7 @@ from chasqui_engine._redis.client.urls import HostPort
 _Connection = TypeVar("_Connection")
 Credentials = tuple[str | None, str | None]
 FetchCredentials = Callable[[str | None], Credentials | Awaitable[Credentials]]
-"""Asked for (user, password) before every handshake, with "host:port"; may be async."""
+"""Called with "host:port" before every handshake; returns (user, password); may be async."""
 
 _DISCOVERY = "chasqui-discovery"
 
@@ -42,11 +42,11 @@ class Server:
         """Nothing to do."""
 
     async def open_at(self, client_name: str, place: HostPort) -> AbstractConnection:
-        """A connection to the same kind of server at another place."""
+        """A connection to the same kind of server at another address."""
         return await self._open(client_name, f"{place.host}:{place.port}", host=place.host, port=place.port)
 
     async def ask(self, place: HostPort, *command: str) -> Any:
-        """The reply to one command, on a connection made for it."""
+        """The reply to one command, on a connection of its own."""
         connection = await self.open_at(_DISCOVERY, place)
         try:
             async with asyncio.timeout(self._timeout_s):
@@ -64,7 +64,7 @@ class Server:
             options["username"], options["password"] = await _credentials(self._fetch, address)
         connection = without_introduction(self._connection_class(**options))
         try:
-            # The client bounds the way to the server, but not the wait for its answers.
+            # The client limits the time to connect, but not to answer.
             async with asyncio.timeout(2 * self._timeout_s):
                 await connection.connect()
         except TimeoutError as err:
@@ -77,9 +77,9 @@ class Server:
 
 
 def without_introduction(connection: _Connection) -> _Connection:
-    """The same connection, not yet open, without the client's own `CLIENT SETINFO`.
+    """The same connection, not yet open, without the redis client's own `CLIENT SETINFO`.
 
-    The client says so of itself to every server, also to one that refuses it. We do it once we know the server.
+    The redis client sends it to every server, even to those that refuse it. We send it once we know the server.
     """
     for name in ("lib_name", "lib_version", "driver_info"):  # as the client's versions have them
         if hasattr(connection, name):
@@ -91,6 +91,6 @@ async def _credentials(fetch: FetchCredentials, address: str) -> Credentials:
     try:
         found = fetch(address)
         user, password = await found if inspect.isawaitable(found) else found
-    except Exception as err:  # the next try may find the provider well again, like a server
+    except Exception as err:  # the provider may work at the next try, like a server
         raise ClientConnectionError(f"credential_provider failed with {type(err).__name__}") from err
     return user, password

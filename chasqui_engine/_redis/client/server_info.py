@@ -1,4 +1,4 @@
-"""What a server says about itself: whether it is fit for jobs."""
+"""Information about a server that shows whether it is fit for jobs."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _SETTINGS = ("maxmemory", "maxmemory-policy", "appendonly", "appendfsync", "save
 
 @dataclass(frozen=True, slots=True)
 class ServerInfo:
-    """Answers to the questions of a doctor; what could not be asked is None or empty."""
+    """The facts that `chasqui doctor` checks; unknown ones are None or empty."""
 
     info: dict[str, str]
     settings: dict[str, str]
-    """Of CONFIG, where that may be asked."""
+    """From CONFIG, where the user may read it."""
     clock_ms: int
     user: str | None
     forbidden: list[str] | None
-    """Commands that the user may not give; None when the server does not say."""
+    """Commands that the user may not run; None when the server does not say."""
 
 
 async def read_server_info(link: Link, keys: QueueKeys) -> ServerInfo:

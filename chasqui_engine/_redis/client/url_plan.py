@@ -1,4 +1,4 @@
-"""What a URL asks for, before anything connects: one reading, for asynchronous and for blocking connections."""
+"""The plan of a URL before anything connects, shared by asynchronous and blocking connections."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from chasqui_engine._redis.client.urls import ENCODE_HINT, HostPort, UrlParts, s
 from chasqui_engine.values.errors import ConfigError
 
 CONNECT_TIMEOUT_S = 5.0
-"""For reaching the server, and again for the handshake; `socket_connect_timeout` in the URL says otherwise."""
+"""For connecting, and again for the handshake; `socket_connect_timeout` in the URL overrides it."""
 
 CONNECTION_CLASSES: dict[str, type[AbstractConnection]] = {
     "redis": Connection,
@@ -30,9 +30,9 @@ CONNECTION_CLASSES: dict[str, type[AbstractConnection]] = {
     "unix": UnixDomainSocketConnection,
 }
 _OF_THE_POOL = ("max_connections", "timeout")
-"""Options that URLs may carry for a pool; there is none here."""
+"""Pool options that URLs may carry; they are ignored because there is no pool."""
 _FILES = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile", "ssl_ca_path")
-# A peer that vanished without a word is found out within these, not after the two hours that systems take by default.
+# A peer that vanished silently is detected within these, not after the operating system's default of two hours.
 _KEEPALIVE_S = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 3}
 
 
@@ -45,7 +45,7 @@ class ServerPlan(NamedTuple):
     """For the connections of the redis client; `retry` is for asynchronous ones."""
 
     def __repr__(self) -> str:
-        # Shown by whatever prints the variables of a traceback; options hold a password.
+        # Not in the repr, which tracebacks with variables show: the options hold a password.
         return f"ServerPlan({self.address})"
 
     @property
@@ -63,9 +63,9 @@ class SentinelPlan(NamedTuple):
     """A master that sentinels name."""
 
     master: ServerPlan
-    """Its place is that of the first sentinel, until they are asked."""
+    """Its address is that of the first sentinel until they are asked."""
     sentinels: ServerPlan
-    """How to reach them, at the first of their places."""
+    """How to reach them, at the first of their addresses."""
     places: tuple[HostPort, ...]
     service: str
 
@@ -89,7 +89,7 @@ class ClusterPlan(NamedTuple):
 
 
 def plan_server(url: str, **fixed: Any) -> ServerPlan:
-    """One server, by TCP, TLS or unix socket; `ConfigError`, without a word of the URL, when it says no such thing."""
+    """One server, by TCP, TLS or unix socket; raises `ConfigError`, which quotes nothing of the URL."""
     scheme = scheme_of(url)
     options: dict[str, Any] = {"socket_connect_timeout": CONNECT_TIMEOUT_S}
     parts = split_url(url, 6379)
@@ -106,7 +106,7 @@ def plan_server(url: str, **fixed: Any) -> ServerPlan:
         options.pop(option, None)
     for option in _FILES:
         if option in options and not os.path.exists(options[option]):
-            raise ConfigError(f"redis_url: {option} names a file that is not there: {options[option]}")
+            raise ConfigError(f"redis_url: {option} names a file that does not exist: {options[option]}")
     if scheme == "rediss":
         options.setdefault("ssl_check_hostname", options.get("ssl_cert_reqs") != "none")
     options["protocol"] = 2  # replies of one shape from every server
@@ -115,13 +115,13 @@ def plan_server(url: str, **fixed: Any) -> ServerPlan:
     try:
         CONNECTION_CLASSES[scheme](**options)
     except (TypeError, ValueError, ClientError):
-        # What the client says quotes the option, and that may be the rest of a password with an & in it.
-        raise ConfigError(f"redis_url has an option that the redis client does not take; {ENCODE_HINT}") from None
+        # The client's error quotes the option, which may be the rest of a password with an & in it.
+        raise ConfigError(f"redis_url has an option that the redis client does not accept; {ENCODE_HINT}") from None
     return ServerPlan(scheme, options)
 
 
 def plan_sentinel(url: str) -> SentinelPlan:
-    """The master behind sentinels; what follows their places is `/service/database`."""
+    """The master behind sentinels; their addresses are followed by `/service/database`."""
     parts = split_url(url, 26379)
     service, _, db = parts.path.partition("/")
     if not service:
@@ -134,7 +134,7 @@ def plan_sentinel(url: str) -> SentinelPlan:
 
 
 def _plan_sentinels(parts: UrlParts, query: str, given: dict[str, str]) -> ServerPlan:
-    """To the sentinels goes the same way as to the master, but for what `sentinel_…` options say."""
+    """The sentinels are reached like the master, except for `sentinel_…` options."""
     tls = given.pop("sentinel_tls", "")
     scheme = {"": parts.scheme, "true": "rediss", "false": "redis"}.get(tls.lower())
     login = {key.removeprefix("sentinel_"): given.pop(key, None) for key in ("sentinel_username", "sentinel_password")}

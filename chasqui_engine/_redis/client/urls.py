@@ -1,4 +1,4 @@
-"""What a Redis URL says, before anybody connects. No message made here shows a part of one: it may hold a password."""
+"""Parses Redis URLs. No error message shows a part of one: it may hold a password."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class UrlParts(NamedTuple):
     scheme: str
     """Without `+sentinel` or `+cluster`."""
     login: str
-    """User and password as they stand in the URL, with the `@`; empty when there are none."""
+    """User and password as written in the URL, with the `@`; empty when there are none."""
     places: tuple[HostPort, ...]
     path: str
     """Without the slashes around it."""
     query: str
 
     def __repr__(self) -> str:
-        # Shown by whatever prints the variables of a traceback; a query may hold a password as well.
+        # Tracebacks with variables show the repr, and a query may hold a password too.
         return f"UrlParts({self.scheme}, {', '.join(map(str, self.places))})"
 
     def at(self, place: HostPort, path: str = "", query: str = "") -> str:
@@ -55,7 +55,7 @@ def resolve_url(url: str | None) -> str:
 
 
 def apply_tls(url: str | None, tls: bool) -> str | None:
-    """The same server by TLS, if asked for; a URL that names no scheme is taken for host and port."""
+    """The same server over TLS, if requested; a URL without a scheme is host and port."""
     if not tls:
         return url
     url = resolve_url(url)
@@ -64,7 +64,7 @@ def apply_tls(url: str | None, tls: bool) -> str | None:
         return f"rediss://{url}"
     kind, plus, suffix = scheme.lower().partition("+")
     if kind not in ("redis", "rediss"):
-        raise ConfigError("tls=True goes with a redis_url that leads over a network, not with unix:// or embedded://")
+        raise ConfigError("tls=True works with a redis_url over a network, not with unix:// or embedded://")
     return f"rediss{plus}{suffix}://{rest}"
 
 
@@ -81,10 +81,10 @@ def split_url(url: str, default_port: int) -> UrlParts:
     except ValueError:
         raise ConfigError(f"redis_url is malformed; {ENCODE_HINT}") from None
     login, at, hosts = parts.netloc.rpartition("@")
-    # Such a character in a password ends the host's part of a URL early, and what is left looks like another host.
+    # Such a character in a password ends the host part of a URL early, and the rest looks like another host.
     stray = parts.scheme != "unix" and not at and "@" in parts.path + parts.query
     if parts.fragment or stray:
-        raise ConfigError(f"redis_url has a # or @ where none can be; {ENCODE_HINT}")
+        raise ConfigError(f"redis_url has a # or @ in the wrong place; {ENCODE_HINT}")
     places = tuple(_host_port(host, default_port) for host in hosts.split(","))
     return UrlParts(parts.scheme.partition("+")[0], login + at, places, parts.path.strip("/"), parts.query)
 

@@ -1,1 +1,1 @@
-"""What is asked of the server, a module for each kind of key, and the Lua scripts."""
+"""The commands sent to the server, a module for each kind of key, and the Lua scripts."""

@@ -14,7 +14,7 @@ from chasqui_engine.values.job import DlqEntry
 _REPLAY = scripts.load("dead_letters/replay")
 _READ_PAGE = scripts.load("stream/read_page")
 _PAGE_BYTES = 8 * 1024 * 1024
-"""Of dead letters that are read, or sent back, at once; it takes one more entry to notice."""
+"""Bytes of dead letters read or replayed at once; one more entry may exceed it."""
 
 
 async def list_oldest(
@@ -34,7 +34,7 @@ async def list_newest(link: Link, keys: QueueKeys, *, count: int, before: str | 
 
 
 async def get_dead_letters(link: Link, keys: QueueKeys, dlq_ids: Sequence[str]) -> list[DlqEntry]:
-    """These dead letters, as far as they are still there."""
+    """Those of these dead letters that still exist."""
     replies = await link.call_many(("XRANGE", keys.dlq, dlq_id, dlq_id) for dlq_id in dlq_ids)
     for reply in replies:
         if type(reply) is ReplyError:
@@ -56,7 +56,7 @@ def _read_dead_letter(entry: list[Any]) -> DlqEntry:
 
 
 async def replay(link: Link, keys: QueueKeys, jobs: Sequence[tuple[str, bytes, str, str]]) -> int:
-    """Moves (dead-letter id, envelope, name, job id) back to the stream; returns how many were still there."""
+    """Moves (dead-letter id, envelope, name, job id) back to the stream; returns how many still existed."""
     moved, batch, size = 0, [], 0
     for job in jobs:
         batch.append(job)
@@ -73,7 +73,7 @@ async def _replay_page(link: Link, keys: QueueKeys, jobs: Sequence[tuple[str, by
     for dlq_id, envelope, name, job_id in jobs:
         used.append(keys.failure(job_id))
         args += (dlq_id, envelope, name, len(used))
-    # Sent again, it would count what it had moved as not there.
+    # Not resent: it would report what it had moved as missing.
     moved: int = await link.run(_REPLAY, used, args, resend=False)
     return moved
 
@@ -82,9 +82,9 @@ _PAGE = 1000
 
 
 async def delete(link: Link, keys: QueueKeys, dlq_ids: Sequence[str]) -> int:
-    """Deletes dead letters for good; returns how many were there."""
+    """Deletes dead letters for good; returns how many existed."""
     deleted = 0
     for start in range(0, len(dlq_ids), _PAGE):
-        # Sent again, it would count what it had deleted as not there.
+        # Not resent: it would report what it had deleted as missing.
         deleted += await link.call("XDEL", keys.dlq, *dlq_ids[start : start + _PAGE], resend=False)
     return deleted

@@ -20,24 +20,24 @@ _PROMOTE_ONE = scripts.load("delayed/promote_one", on_full_server="zset")
 _IDS_PER_CALL = 500
 _SCAN_PAGE = 1000
 _ROUND_BYTES = 4 * 1024 * 1024
-"""What one round of promotion may move, so that large jobs do not keep the server from everything else for long."""
+"""Bytes that one round of promotion may move, so that large jobs do not block the server for long."""
 _FURTHEST_MS = 2.0**53
 
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """What the delayed set holds that should run by now."""
+    """The delayed jobs that are due."""
 
     now_ms: int
     """The server's clock."""
     depth: int
-    """Delayed jobs in all."""
+    """The number of delayed jobs."""
     oldest_ms: int | None
     """When the first of them is, or was, due."""
     more: bool
-    """Whether there may be more than `job_ids` has."""
+    """Whether there may be more due jobs than `job_ids`."""
     job_ids: list[bytes]
-    """One for each job that is due, the first due first; empty for what has none."""
+    """One id per due job, in due order; empty for a job without one."""
 
 
 async def schedule(
@@ -60,19 +60,19 @@ async def schedule(
             args += (at_ms, member, job_id, name, len(used) - 1)
         else:
             args += (at_ms, member, job_id, name, 0)
-    # Sent again, a job without an id of its own would be added again, also one that was promoted meanwhile.
+    # Not resent: jobs without an id would be added twice, also when promoted in the meantime.
     scheduled: int = await link.run(_SCHEDULE, used, args, resend=own_ids == len(jobs))
     return scheduled
 
 
 async def cancel(link: Link, keys: QueueKeys, job_ids: Sequence[str]) -> list[bool]:
-    """Takes delayed jobs back; True for each that was still delayed."""
+    """Cancels delayed jobs; True for each that was still delayed."""
     cancelled: set[str] = set()
     for page in _pages(job_ids):
         used = [keys.delayed]
         for job_id in page:
             used += (keys.delayed_index(job_id), keys.taken(job_id))
-        # Sent again, it would answer that a job it had taken off was not there.
+        # Not resent: it would report a job that it had cancelled as missing.
         replies = await link.run(_CANCEL, used, [], resend=False)
         cancelled.update(job_id for job_id, found in zip(page, replies, strict=True) if found)
     for page in _pages([job_id for job_id in job_ids if job_id not in cancelled]):
@@ -85,7 +85,7 @@ def _pages(job_ids: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 async def _cancel_by_scan(link: Link, keys: QueueKeys, job_ids: Sequence[str]) -> set[str]:
-    # Jobs without an id of their own, and those that wait for a retry, have no index: that would cost every delayed
+    # Jobs without an id, and those that wait for a retry, have no index: an index would cost every delayed
     # job what few ever need.
     used = [keys.delayed, *map(keys.taken, job_ids)]
     cancelled: set[str] = set()
@@ -98,18 +98,18 @@ async def _cancel_by_scan(link: Link, keys: QueueKeys, job_ids: Sequence[str]) -
 
 
 async def due(link: Link, keys: QueueKeys, limit: int) -> Due:
-    """What should be promoted now: the next round of it."""
+    """The next round of jobs to promote."""
     now_ms, depth, oldest, more, *job_ids = await link.run(_DUE, [keys.delayed], [limit, _ROUND_BYTES])
     return Due(now_ms, depth, _whole_ms(float(oldest)) if oldest else None, bool(more), job_ids)
 
 
 def _whole_ms(score: float) -> int:
-    """A score as milliseconds; one without end is as far away as any can be."""
+    """A score as milliseconds; an infinite one becomes the furthest possible time."""
     return int(max(0.0, min(score, _FURTHEST_MS)))
 
 
 async def promote(link: Link, keys: QueueKeys, job_ids: Sequence[bytes], *, events_max: int) -> int:
-    """Moves the jobs that `due` found onto the stream; returns how many were still there to move."""
+    """Moves the jobs found by `due` onto the stream; returns how many were still delayed."""
     own = [job_id for job_id in job_ids if job_id]
     index = keys.delayed_index("").encode()
     used: list[Argument] = [keys.delayed, keys.stream, keys.events, *(index + job_id for job_id in own)]
@@ -120,7 +120,7 @@ async def promote(link: Link, keys: QueueKeys, job_ids: Sequence[bytes], *, even
 async def promote_one(link: Link, keys: QueueKeys, job_id: str, member: bytes, *, events_max: int) -> bool:
     """Moves one delayed job onto the stream; True if it was still delayed."""
     used = [keys.delayed, keys.stream, keys.events, keys.delayed_index(job_id)]
-    # Sent again, it would answer that a job it had moved was not there.
+    # Not resent: it would report a job that it had moved as missing.
     return bool(await link.run(_PROMOTE_ONE, used, [events_max, member], resend=False))
 
 

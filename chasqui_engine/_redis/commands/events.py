@@ -18,7 +18,7 @@ _PROGRESS = scripts.load("events/emit_progress", on_full_server="stream")
 async def emit_active(
     link: Link, keys: QueueKeys, jobs: Sequence[tuple[str, str, int, bytes]], *, events_max: int
 ) -> None:
-    """Says that (id, name, attempt, entry id) have started."""
+    """Emits `active` for (id, name, attempt, entry id)."""
     args: list[Argument] = [events_max]
     for job_id, name, attempt, entry_id in jobs:
         args += (job_id, name, attempt, entry_id.partition(b"-")[0])
@@ -26,7 +26,7 @@ async def emit_active(
 
 
 async def emit_progress(link: Link, keys: QueueKeys, jobs: Sequence[tuple[str, str, str]], *, events_max: int) -> None:
-    """Says how far (id, name, progress) are."""
+    """Emits `progress` for (id, name, progress)."""
     args: list[Argument] = [events_max]
     for job in jobs:
         args += job
@@ -34,7 +34,7 @@ async def emit_progress(link: Link, keys: QueueKeys, jobs: Sequence[tuple[str, s
 
 
 async def read_last_id(link: Link, keys: QueueKeys) -> str:
-    """Where the events stream ends right now."""
+    """The current last id of the events stream."""
     last = await link.call("XREVRANGE", keys.events, "+", "-", "COUNT", 1)
     if last:
         return str(last[0][0].decode())

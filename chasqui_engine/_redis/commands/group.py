@@ -21,7 +21,7 @@ _PAGE = 500
 
 
 class Delivery:
-    """One entry of the stream in a worker's hands."""
+    """One entry delivered to a worker."""
 
     __slots__ = ("counted", "deliveries", "entry_id", "envelope", "held_at", "lost", "name", "quarantined", "read_at")
 
@@ -31,26 +31,26 @@ class Delivery:
         """None when the entry has no field `d`."""
         self.name = name
         self.deliveries = deliveries
-        """How often it was given to a worker before this time."""
+        """How often it was delivered before."""
         self.read_at = read_at
-        """Monotonic seconds when it was asked for: it became ours then, or later."""
+        """Monotonic seconds when it was requested: it became ours then or later."""
         self.held_at = float("inf")
         """Monotonic seconds since when heartbeats cover it."""
         self.lost = False
-        """Another worker has it now."""
+        """Whether another worker owns it now."""
         self.quarantined = False
-        """It may be what silences workers: no other such entry is to be out with it."""
+        """Whether it may kill its worker: no other such entry runs at the same time."""
         self.counted = False
-        """The run that is to begin with it, or has, is one that counts before it begins."""
+        """Whether its run is counted before it begins."""
 
     @property
     def count(self) -> int:
-        """What the server is to have as the number of deliveries, were this worker to go silent now."""
+        """The delivery count to leave on the server if this worker goes silent now."""
         return max(1, self.deliveries) + self.counted
 
 
 class Pending(NamedTuple):
-    """One entry that some consumer has."""
+    """One pending entry of some consumer."""
 
     entry_id: bytes
     consumer: bytes
@@ -61,7 +61,7 @@ class Pending(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GroupMember:
-    """Who takes: a consumer of a group on one queue."""
+    """The reader: a consumer of a group on one queue."""
 
     keys: QueueKeys
     group: str
@@ -69,7 +69,7 @@ class GroupMember:
 
 
 async def ensure_group(link: Link, member: GroupMember) -> bool:
-    """Makes the group, and the stream, if they are not there; True if it had to."""
+    """Creates the group and the stream if they do not exist; True if it created the group."""
     return bool(await link.run(_CREATE, [member.keys.stream], [member.group]))
 
 
@@ -81,12 +81,12 @@ async def read(
     block_ms: int,
     read_at: float,
 ) -> list[list[Delivery]]:
-    """New entries: one read for each of `counts`, all in one write; only the first waits until there is something."""
+    """Reads new entries: one read per item of `counts`, all in one write; only the first one blocks."""
     read: tuple[Argument, ...] = ("XREADGROUP", "GROUP", member.group, member.consumer)
     stream: tuple[Argument, ...] = ("STREAMS", member.keys.stream, ">")
     commands = [(*read, "COUNT", counts[0], "BLOCK", block_ms, *stream)]
     commands += [(*read, "COUNT", count, *stream) for count in counts[1:]]
-    # A reply that is lost leaves entries in our name: not read twice, but claimed when they have been idle.
+    # A lost reply leaves entries in our name: they are claimed once they were idle long enough.
     replies = await link.call_many(commands, timeout_s=block_ms / 1000 + LATE_S)
     if type(replies[0]) is ReplyError:
         raise CommandError(str(replies[0]))
@@ -94,7 +94,7 @@ async def read(
 
 
 async def list_idle(link: Link, member: GroupMember, min_idle_ms: int) -> list[Pending]:
-    """Every entry of any consumer that has been idle for so long by the server's clock."""
+    """All pending entries of all consumers that were idle this long by the server's clock."""
     found: list[Pending] = []
     start: bytes = b"-"
     while True:
@@ -109,10 +109,10 @@ async def list_idle(link: Link, member: GroupMember, min_idle_ms: int) -> list[P
 async def claim(
     link: Link, member: GroupMember, entries: Sequence[Pending], *, min_idle_ms: int, read_at: float
 ) -> list[Delivery]:
-    """Takes entries over, as far as they are still idle."""
+    """Claims entries that are still idle."""
     ids = [entry.entry_id for entry in entries]
     reply = await link.call("XCLAIM", member.keys.stream, member.group, member.consumer, min_idle_ms, *ids)
-    # Redis 6.2 gives an entry that was deleted meanwhile as nil.
+    # Redis 6.2 returns nil for an entry that was deleted in the meantime.
     deliveries = _read_deliveries([entry for entry in reply if entry and entry[1] is not None], read_at)
     before = {entry.entry_id: entry.deliveries for entry in entries}
     for delivery in deliveries:
@@ -124,7 +124,7 @@ def _read_deliveries(entries: list[Any], read_at: float) -> list[Delivery]:
     out = []
     for entry in entries:
         fields = entry[1]
-        # As every producer writes them; any other order, and fields of others, are as good.
+        # The order that every producer writes; other orders and unknown fields are accepted too.
         if len(fields) == 4 and fields[0] == b"d" and fields[2] == b"n":
             out.append(Delivery(entry[0], fields[1], fields[3].decode(errors="replace"), 0, read_at))
         elif len(fields) == 2 and fields[0] == b"d":
@@ -137,7 +137,7 @@ def _read_deliveries(entries: list[Any], read_at: float) -> list[Delivery]:
 
 
 async def heartbeat(link: Link, member: GroupMember, entry_ids: Sequence[bytes]) -> list[bytes]:
-    """Keeps entries ours; returns those that are not any more."""
+    """Renews the lease of entries; returns those that are no longer ours."""
     lost: list[bytes] = []
     for start in range(0, len(entry_ids), _PAGE):
         page = entry_ids[start : start + _PAGE]
@@ -146,13 +146,13 @@ async def heartbeat(link: Link, member: GroupMember, entry_ids: Sequence[bytes])
 
 
 async def list_orphans(link: Link, member: GroupMember) -> list[bytes]:
-    """Entries that were delivered and that no consumer has; some of them, if they are many."""
+    """Entries that were delivered but have no consumer; a limited number of them."""
     found: list[bytes] = await link.run(_LIST_ORPHANS, [member.keys.stream], [member.group, _PAGE])
     return found
 
 
 async def set_delivery_counts(link: Link, member: GroupMember, counts: Sequence[tuple[bytes, int]]) -> list[bytes]:
-    """Sets how often entries count as given out; returns those that are not ours any more."""
+    """Sets the delivery counts of entries; returns those that are no longer ours."""
     lost: list[bytes] = []
     for start in range(0, len(counts), _PAGE):
         args: list[Argument] = [member.group, member.consumer]
@@ -163,7 +163,7 @@ async def set_delivery_counts(link: Link, member: GroupMember, counts: Sequence[
 
 
 async def release(link: Link, member: GroupMember, entry_ids: Sequence[bytes]) -> int:
-    """Puts entries back on the stream for others; returns how many."""
+    """Releases entries to the stream; returns how many."""
     count = 0
     for start in range(0, len(entry_ids), _PAGE):
         page = entry_ids[start : start + _PAGE]
@@ -172,7 +172,7 @@ async def release(link: Link, member: GroupMember, entry_ids: Sequence[bytes]) -
 
 
 async def remove_consumer(link: Link, member: GroupMember) -> int:
-    """Hands back whatever is still in this consumer's name, then removes it from the group; returns how many."""
+    """Releases everything still in this consumer's name and removes it from the group; returns how many."""
     count = 0
     while held := await link.run(_REMOVE_CONSUMER, [member.keys.stream], [member.group, member.consumer, _PAGE]):
         count += await release(link, member, held)
@@ -184,7 +184,7 @@ def _member_args(link: Link, member: GroupMember) -> tuple[str, str, int]:
 
 
 class PendingEntry(NamedTuple):
-    """An entry in a worker's hands."""
+    """An entry in flight."""
 
     entry_id: str
     consumer: str
@@ -195,7 +195,7 @@ class PendingEntry(NamedTuple):
 async def list_pending(
     link: Link, keys: QueueKeys, group: str, *, count: int, after: str | None = None
 ) -> list[PendingEntry]:
-    """What the group's workers hold, the oldest first; from after one of the entries on, or all."""
+    """The entries in flight in the group, oldest first; after a given one, or all."""
     try:
         reply = await link.call("XPENDING", keys.stream, group, f"({after}" if after else "-", "+", count)
     except CommandError as err:
@@ -206,7 +206,7 @@ async def list_pending(
 
 
 async def list_pending_of(link: Link, member: GroupMember, *, at_most: int) -> list[bytes]:
-    """The entries in a consumer's name."""
+    """The pending entries of a consumer."""
     try:
         reply = await link.call("XPENDING", member.keys.stream, member.group, "-", "+", at_most, member.consumer)
     except CommandError as err:
@@ -217,7 +217,7 @@ async def list_pending_of(link: Link, member: GroupMember, *, at_most: int) -> l
 
 
 async def find_pending(link: Link, keys: QueueKeys, group: str, entry_id: str) -> tuple[str, int, int] | None:
-    """(consumer, idle ms, deliveries) of an entry that is in a worker's hands."""
+    """(consumer, idle ms, deliveries) of an entry in flight."""
     reply = (await link.call_many([("XPENDING", keys.stream, group, entry_id, entry_id, 1)]))[0]
     if type(reply) is ReplyError or not reply:
         return None

@@ -18,12 +18,12 @@ async def append(link: Link, keys: QueueKeys, lines: Sequence[tuple[str, str]], 
     args: list[Argument] = [max_lines, ttl_s]
     for job_id, line in lines:
         args += (logs[job_id], line)
-    # Sent again, lines would be there twice.
+    # Not resent: lines would be written twice.
     await link.run(_APPEND, [keys.log(job_id) for job_id in logs], args, resend=False)
 
 
 async def read(link: Link, keys: QueueKeys, job_id: str, *, newest_first: bool, count: int) -> tuple[list[str], int]:
-    """Up to `count` lines from either end of a log, and how many it has."""
+    """Up to `count` lines from either end of a log, and the total number."""
     command = ("XREVRANGE", "+", "-") if newest_first else ("XRANGE", "-", "+")
     log = keys.log(job_id)
     replies = await link.call_many((("XLEN", log), (command[0], log, *command[1:], "COUNT", count)))

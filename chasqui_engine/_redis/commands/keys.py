@@ -42,7 +42,7 @@ class QueueKeys:
         return f"{self.prefix}:result:{job_id}"
 
     def failure(self, job_id: str) -> str:
-        """Why the job died; lives as long as its result would have."""
+        """Why the job died; kept as long as its result would be."""
         return f"{self.prefix}:failure:{job_id}"
 
     def log(self, job_id: str) -> str:
@@ -50,7 +50,7 @@ class QueueKeys:
         return f"{self.prefix}:log:{job_id}"
 
     def taken(self, job_id: str) -> str:
-        """There while the id is taken."""
+        """Exists while the id is taken."""
         return f"{self.prefix}:dlid:{job_id}"
 
     def delayed_index(self, job_id: str) -> str:

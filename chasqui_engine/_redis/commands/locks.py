@@ -1,4 +1,4 @@
-"""Commands on the locks of leaders, and the clock that they go by."""
+"""Commands on leader locks, and the server clock that they use."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ async def server_now_ms(link: Link) -> int:
 
 
 async def acquire(link: Link, lock: str, holder: str, ttl_ms: int) -> bool:
-    """Takes or keeps a leader's lock."""
+    """Acquires or renews a leader lock."""
     return bool(await link.run(_ACQUIRE, [lock], [holder, ttl_ms]))
 
 
 async def release(link: Link, lock: str, holder: str) -> bool:
-    """Gives a leader's lock back, if it is still this holder's."""
+    """Releases a leader lock if this holder still has it."""
     return bool(await link.run(_RELEASE, [lock], [holder]))

@@ -1,4 +1,4 @@
-"""Commands that delete jobs: those that wait, delayed ones, dead letters, results, or all that a queue has."""
+"""Commands that delete jobs: waiting and delayed ones, dead letters, results, or a whole queue."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _REMOVE_DEAD = scripts.load("dead_letters/remove", on_full_server="stream")
 _OBLITERATE = scripts.load("queue/obliterate", on_full_server="stream")
 PAGE = 500
 _PAGE_BYTES = 4 * 1024 * 1024
-"""What one call looks at, so that large jobs do not keep the server from everything else for long."""
+"""Bytes that one call looks at, so that large jobs do not block the server for long."""
 _SCAN_PAGE = 1000
 _GLOB = str.maketrans({character: f"\\{character}" for character in "\\*?[]"})
 GIVEN_OUT = -1
-"""The answer about an entry that a worker has."""
+"""The reply for an entry in flight."""
 
 
 class WaitingEntry(NamedTuple):
@@ -30,7 +30,7 @@ class WaitingEntry(NamedTuple):
 
     entry_id: bytes
     job_id: bytes
-    """Empty when it has none that can be read."""
+    """Empty if it is missing or unreadable."""
     name: bytes
 
 
@@ -45,14 +45,14 @@ class DelayedMember(NamedTuple):
 async def list_waiting(
     link: Link, keys: QueueKeys, group: str, *, after: bytes, until: str, count: int
 ) -> list[WaitingEntry]:
-    """A page of the jobs that wait, the next to run first; none at the end."""
+    """A page of waiting jobs, the next to run first; empty at the end."""
     args: list[Argument] = [group, after, until, min(count, PAGE), _PAGE_BYTES]
     reply = await link.run(_LIST_WAITING, [keys.stream], args)
     return [WaitingEntry(*reply[n : n + 3]) for n in range(0, len(reply), 3)]
 
 
 async def last_entry_id(link: Link, keys: QueueKeys) -> str:
-    """The last id that the stream gave out; the lowest there is where there is no stream."""
+    """The last id of the stream; the lowest possible id if there is no stream."""
     [reply] = await link.call_many([("XINFO", "STREAM", keys.stream)])
     if not isinstance(reply, list):
         return "0-0"
@@ -62,19 +62,19 @@ async def last_entry_id(link: Link, keys: QueueKeys) -> str:
 async def remove_waiting(
     link: Link, keys: QueueKeys, group: str, entries: Sequence[WaitingEntry], *, events_max: int
 ) -> list[int]:
-    """Deletes jobs that wait; per entry 1 if it was there, 0 if not, `GIVEN_OUT` if a worker has it."""
+    """Deletes waiting jobs; per entry 1 if deleted, 0 if missing, `GIVEN_OUT` if it is in flight."""
     taken = keys.taken("").encode()
     used: list[Argument] = [keys.stream, keys.events, *(taken + entry.job_id for entry in entries)]
     args: list[Argument] = [group, events_max]
     for entry in entries:
         args += entry
-    # Sent again, it would answer that what it had deleted was not there; so would the others below.
+    # Not resent: it would report what it had deleted as missing; so would those below.
     reply: list[int] = await link.run(_REMOVE_WAITING, used, args, resend=False)
     return reply
 
 
 async def list_delayed(link: Link, keys: QueueKeys, *, start: int, count: int) -> list[bytes]:
-    """A page of members of the delayed set, the next to run first; none at the end."""
+    """A page of members of the delayed set, the next to run first; empty at the end."""
     found: list[bytes] = await link.run(_LIST_DELAYED, [keys.delayed], [start, min(count, PAGE), _PAGE_BYTES])
     return found
 
@@ -98,20 +98,20 @@ async def remove_delayed(
 
 
 async def remove_dead(link: Link, keys: QueueKeys, letters: Sequence[tuple[str, str]]) -> list[bool]:
-    """Deletes dead letters, each given as (its id, its job's id); True for each that was still there."""
+    """Deletes dead letters, each given as (its id, its job's id); True for each that existed."""
     used = [keys.dlq, *(keys.failure(job_id) for _, job_id in letters)]
     args = [dlq_id for dlq_id, _ in letters]
     return [bool(found) for found in await link.run(_REMOVE_DEAD, used, args, resend=False)]
 
 
 async def remove_outcome(link: Link, keys: QueueKeys, job_id: str) -> bool:
-    """Deletes what is kept of how a job ended, and its log, and frees its id; True if there was a result or failure."""
+    """Deletes a job's result or failure and its log, and frees its id; True if there was a result or failure."""
     await link.call("DEL", keys.taken(job_id), keys.log(job_id))
     return bool(await link.call("DEL", keys.result(job_id), keys.failure(job_id), resend=False))
 
 
 async def scan(link: Link, prefix: str) -> AsyncIterator[list[bytes]]:
-    """All keys that begin so, page by page; it looks at every key of the server, or of one node of a Cluster."""
+    """All keys with a prefix, page by page; scans every key of the server, or of one Cluster node."""
     cursor = b"0"
     while True:
         cursor, page = await link.call("SCAN", cursor, "MATCH", f"{prefix.translate(_GLOB)}*", "COUNT", _SCAN_PAGE)
@@ -123,7 +123,7 @@ async def scan(link: Link, prefix: str) -> AsyncIterator[list[bytes]]:
 async def obliterate(link: Link, keys: QueueKeys, *, force: bool) -> int:
     """Deletes jobs, dead letters, events, repeatables and pause at once; returns how many keys.
 
-    Minus the number of jobs that run, and nothing is deleted, if there are any and it is not forced.
+    If jobs are running and it is not forced, deletes nothing and returns minus their number.
     """
     used = [keys.stream, keys.delayed, keys.dlq, keys.events, keys.repeat, keys.paused]
     reply: int = await link.run(_OBLITERATE, used, [int(force)], resend=False)
@@ -131,6 +131,6 @@ async def obliterate(link: Link, keys: QueueKeys, *, force: bool) -> int:
 
 
 async def unlink(link: Link, names: Sequence[bytes]) -> int:
-    """Deletes keys; returns how many were there."""
+    """Deletes keys; returns how many existed."""
     removed: int = await link.call("UNLINK", *names, resend=False)
     return removed

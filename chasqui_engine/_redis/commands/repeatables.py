@@ -20,18 +20,18 @@ _PAGE = 500
 _PAGE_BYTES = 16 * 1024 * 1024
 
 Fire = tuple[str, float, int | None, str, Sequence[bytes]]
-"""Key, fire time as read, next fire or None when it has ended, job name, envelopes."""
+"""Key, fire time as read, next fire (None if it has ended), job name, envelopes."""
 
 
 class StoredSpec(NamedTuple):
-    """A spec as it lies there."""
+    """A stored spec."""
 
     key: str
     next_fire_ms: float
     size: int | None
-    """Of the spec in bytes; None when there is none under this key."""
+    """Size of the spec in bytes; None if there is none under this key."""
     data: bytes | None
-    """None when there is none, or when it is too large to be read."""
+    """None if there is none, or if it is too large to read."""
     fired: int
 
 
@@ -49,13 +49,13 @@ class StoredFire(NamedTuple):
     now_ms: int
     """The server's clock."""
     score: bytes | None
-    """When it fires next, in the server's own digits; None when it is not there."""
+    """When it fires next, as the server writes it; None if it does not exist."""
     data: bytes | None
-    """None when there is none, or when it is too large to be read."""
+    """None if there is none, or if it is too large to read."""
 
 
 async def read_next_fire(link: Link, keys: QueueKeys, key: str) -> StoredFire:
-    """What an upsert has to know."""
+    """Reads the stored spec before an upsert."""
     time, score = await link.call_many([("TIME",), ("ZSCORE", keys.repeat, key)])
     for reply in (time, score):
         if type(reply) is ReplyError:
@@ -68,7 +68,7 @@ async def read_next_fire(link: Link, keys: QueueKeys, key: str) -> StoredFire:
 
 
 async def upsert(link: Link, keys: QueueKeys, key: str, spec: bytes, next_fire_ms: int, before: StoredFire) -> bool:
-    """Stores a spec; False when it has fired, or was replaced, since `before`."""
+    """Stores a spec; False if it fired or was replaced since `before`."""
     planned_at = b"" if before.score is None else before.score
     return bool(await link.run(_UPSERT, [keys.repeat, keys.spec(key)], [key, spec, next_fire_ms, planned_at]))
 
@@ -80,13 +80,13 @@ async def remove(link: Link, keys: QueueKeys, key: str) -> bool:
 
 
 async def next_fire_after(link: Link, keys: QueueKeys, ms: int) -> float | None:
-    """When the first spec fires that is not due by `ms`."""
+    """When the first spec after `ms` fires."""
     reply = await link.call("ZRANGEBYSCORE", keys.repeat, f"({ms}", "+inf", "WITHSCORES", "LIMIT", 0, 1)
     return float(reply[1]) if reply else None
 
 
 async def read_page(link: Link, keys: QueueKeys, *, count: int, start: int = 0, due_by_ms: int | None = None) -> Page:
-    """Specs in the order in which they fire, all or those that are due: up to `count`, fewer where they are large."""
+    """Specs in firing order, all or the due ones: up to `count`, fewer if they are large."""
     until = "+inf" if due_by_ms is None else due_by_ms
     count = min(count, _PAGE)
     reply = await link.call("ZRANGEBYSCORE", keys.repeat, "-inf", until, "WITHSCORES", "LIMIT", start, count)
@@ -110,7 +110,7 @@ async def _read_hashes(link: Link, keys: QueueKeys, names: Sequence[str]) -> lis
 
 
 async def fire(link: Link, keys: QueueKeys, fires: Sequence[Fire]) -> list[Any]:
-    """Makes the jobs of these fires; per spec how many, -1 if it was too late."""
+    """Creates the jobs of these fires; per spec the number, or -1 if another scheduler was first."""
     calls: list[tuple[Sequence[Argument], Sequence[Argument]]] = [
         (
             [keys.repeat, _key_bytes(keys.spec(key)), keys.stream],
@@ -122,7 +122,7 @@ async def fire(link: Link, keys: QueueKeys, fires: Sequence[Fire]) -> list[Any]:
 
 
 def _key_text(data: bytes) -> str:
-    """A spec's key as text that leads back to the same bytes, whatever they are: else it could not be removed."""
+    """A spec's key as text that converts back to the same bytes, so that any spec can be removed."""
     return data.decode(errors="surrogateescape")
 
 

@@ -11,12 +11,12 @@ _KEYS_PER_CALL = 500
 
 
 async def get_results(link: Link, keys: QueueKeys, job_ids: Sequence[str]) -> list[bytes | None]:
-    """Stored results, None for each that is not there."""
+    """Stored results, None for each missing one."""
     return await _get_many(link, [keys.result(job_id) for job_id in job_ids])
 
 
 async def get_failures(link: Link, keys: QueueKeys, job_ids: Sequence[str]) -> list[bytes | None]:
-    """Failure records, None for each that is not there."""
+    """Failure records, None for each missing one."""
     return await _get_many(link, [keys.failure(job_id) for job_id in job_ids])
 
 

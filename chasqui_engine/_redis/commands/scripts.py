@@ -7,7 +7,7 @@ from functools import cache
 from importlib.resources import files
 
 _INCLUDES_MARK = "-- includes: "
-# A write to the first key that changes nothing and asks for no memory.
+# A write to the first key that changes nothing and needs no memory.
 _HARMLESS_WRITES = {
     "stream": "redis.pcall('XDEL', KEYS[1], '0-0')",
     "zset": "redis.pcall('ZREM', KEYS[1], 'chasqui: nothing has this name')",
@@ -19,7 +19,7 @@ class Script:
     """One script.
 
     Where it may run on a full server (`on_full_server` says what its first key is), it says so to servers that take
-    flags. Redis before 7.0 takes none, but refuses a script only its first write: so that one asks for no memory.
+    flags. Redis before 7.0 has no flags, but checks memory only at a script's first write: so that one needs none.
     """
 
     __slots__ = ("_flagged", "_plain", "name")
@@ -34,11 +34,11 @@ class Script:
         self._flagged = (flagged, _sha(flagged))
 
     def source(self, script_flags: bool) -> str:
-        """What `EVAL` and `SCRIPT LOAD` take."""
+        """The source for `EVAL` and `SCRIPT LOAD`."""
         return (self._flagged if script_flags else self._plain)[0]
 
     def sha(self, script_flags: bool) -> str:
-        """What `EVALSHA` takes."""
+        """The hash for `EVALSHA`."""
         return (self._flagged if script_flags else self._plain)[1]
 
 

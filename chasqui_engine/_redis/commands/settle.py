@@ -15,7 +15,7 @@ _BURY = scripts.load("group/bury", on_full_server="stream")
 
 
 class Ack(NamedTuple):
-    """A job ran well: its entry leaves the stream."""
+    """A job succeeded: its entry leaves the stream."""
 
     delivery: Delivery
     job_id: str
@@ -29,16 +29,16 @@ class Retry(NamedTuple):
 
     delivery: Delivery
     member: bytes
-    """As it goes into the delayed set."""
+    """The member for the delayed set."""
     backoff_ms: int
     job_id: str
     attempt: int
-    """Runs that count so far."""
+    """Runs counted so far."""
     error: str
-    """Empty when nothing failed."""
+    """Empty if nothing failed."""
     duration_us: int
     run_at_ms: int | None = None
-    """By the server's clock, in place of the backoff."""
+    """A time by the server's clock, instead of the backoff."""
 
 
 class Bury(NamedTuple):
@@ -48,19 +48,19 @@ class Bury(NamedTuple):
     reason: str
     detail: str
     job_id: str | None
-    """None when it could not be read."""
+    """None if it was unreadable."""
     attempt: int
     error: str
     duration_us: int | None
-    """None when no handler ran."""
+    """None if no handler ran."""
     failure: bytes
-    """Left for those who wait for its result."""
+    """The failure record for waiters."""
 
 
 async def ack(
     link: Link, member: GroupMember, acks: Sequence[Ack], *, events_max: int, result_ttl_s: int
 ) -> list[bytes]:
-    """Ends jobs that ran well; returns the entries that were another's by then. `result_ttl_s` 0 keeps no results."""
+    """Acks jobs; returns the entries that another worker owns by now. `result_ttl_s` 0 keeps no results."""
     used = [member.keys.stream, member.keys.events]
     args: list[Argument] = [*_member_args(link, member), events_max, result_ttl_s]
     for one in acks:
@@ -75,7 +75,7 @@ async def ack(
 
 
 async def retry(link: Link, member: GroupMember, retries: Sequence[Retry], *, events_max: int) -> list[int]:
-    """Sends jobs to the delayed set; per job 1 (moved), 0 (another's by then) or -1 (server full)."""
+    """Moves jobs to the delayed set; per job 1 (moved), 0 (owned by another worker) or -1 (server full)."""
     args: list[Argument] = [*_member_args(link, member), events_max]
     for one in retries:
         args += (one.delivery.entry_id, one.member, one.backoff_ms, one.job_id, one.delivery.name, one.attempt)
@@ -87,7 +87,7 @@ async def retry(link: Link, member: GroupMember, retries: Sequence[Retry], *, ev
 async def bury(
     link: Link, member: GroupMember, burials: Sequence[Bury], *, events_max: int, dlq_max: int, failure_ttl_s: int
 ) -> list[int]:
-    """Sends jobs to the dead letters; per job 1 (buried), 0 (another's by then), -1 (server full), -2 (no id left)."""
+    """Moves jobs to the dead letters; per job 1 (buried), 0 (another worker's), -1 (server full), -2 (no id left)."""
     used = [member.keys.stream, member.keys.dlq, member.keys.events]
     args: list[Argument] = [*_member_args(link, member), events_max, dlq_max, failure_ttl_s]
     for one in burials:

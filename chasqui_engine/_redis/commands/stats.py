@@ -25,9 +25,9 @@ class QueueStats:
     entries: int
     """On the stream: waiting or running."""
     pending: int
-    """In the hands of workers."""
+    """In flight."""
     oldest_waiting_ms: int | None
-    """When the first job that waits came onto the stream."""
+    """When the oldest waiting job was added to the stream."""
     delayed: int
     first_due_ms: int | None
     """When the first delayed job is, or was, due."""
@@ -44,7 +44,7 @@ class ConsumerStats(NamedTuple):
     name: str
     pending: int
     idle_ms: int
-    """Since it last asked for anything."""
+    """Time since its last command."""
 
 
 async def set_paused(link: Link, keys: QueueKeys, paused: bool) -> bool:
@@ -55,12 +55,12 @@ async def set_paused(link: Link, keys: QueueKeys, paused: bool) -> bool:
 
 
 async def is_paused(link: Link, keys: QueueKeys) -> bool:
-    """Whether workers are to leave the queue alone."""
+    """Whether the queue is paused."""
     return bool(await link.call("EXISTS", keys.paused))
 
 
 async def exists(link: Link, keys: QueueKeys) -> bool:
-    """Whether anything was ever done with the queue: streams stay when they are empty."""
+    """Whether the queue was ever used: empty streams remain."""
     return bool(await link.call("EXISTS", keys.stream, keys.delayed, keys.dlq, keys.repeat, keys.events, keys.paused))
 
 
@@ -85,7 +85,7 @@ async def read_stats(link: Link, keys: QueueKeys, group: str) -> QueueStats:
 
 
 async def list_consumers(link: Link, keys: QueueKeys, group: str) -> list[ConsumerStats] | None:
-    """Who takes jobs from the queue; None when there is no such group."""
+    """The consumers of the group; None if there is no such group."""
     try:
         reply = await link.call("XINFO", "CONSUMERS", keys.stream, group)
     except CommandError as err:
@@ -97,7 +97,7 @@ async def list_consumers(link: Link, keys: QueueKeys, group: str) -> list[Consum
 
 
 async def read_last_ids(link: Link, keys: QueueKeys) -> dict[str, tuple[int, int]]:
-    """Per key that is a stream: the last id that it gave out."""
+    """The last id of each key that is a stream."""
     streams = (keys.stream, keys.dlq, keys.events)
     replies = await link.call_many(("XINFO", "STREAM", key) for key in streams)
     found = {}
@@ -122,9 +122,9 @@ async def list_groups(link: Link, keys: QueueKeys) -> list[str]:
 
 
 async def list_queue_names(link: Link) -> list[str]:
-    """The queues on this server, or on this node of a Cluster, in alphabetical order; also such that no queue can have.
+    """The queues on this server, or on this node of a Cluster, in alphabetical order, invalid names included.
 
-    Bytes that are no UTF-8 come as lone surrogates.
+    Bytes that are not UTF-8 become lone surrogates.
     """
     found: set[str] = set()
     # Streams and sets only: results and ids would be many.

@@ -17,12 +17,12 @@ _ADD = scripts.load("stream/add")
 
 
 class Added(NamedTuple):
-    """What came of an add."""
+    """The outcome of an add."""
 
     new: int
-    """Jobs written; those whose id was taken are not among them."""
+    """The number of jobs written, without those whose id was taken."""
     room: int
-    """How many more would have fitted; 0 where the oldest are trimmed."""
+    """Room left after the add; 0 if the oldest jobs are trimmed instead."""
 
 
 async def add(
@@ -47,7 +47,7 @@ async def add(
         else:
             used.append(keys.taken(own_id))
             args += (name, envelope, len(used))
-    # Sent again, a job without an id of its own would be added again.
+    # Not resent: jobs without an id would be added twice.
     try:
         added = Added(*await link.run(_ADD, used, args, resend=len(used) == len(jobs) + 1))
     except CommandError as err:
@@ -72,7 +72,7 @@ async def add_unasked(link: Link, keys: QueueKeys, name: str, envelope: bytes) -
 
 
 def _raise_with_way_out(keys: QueueKeys, err: CommandError) -> None:
-    """Where the server's words alone help nobody, an error that says what to do."""
+    """A clearer error for refusals that the server does not explain."""
     refusal = str(err.args[0])
     if "exhausted the last possible ID" in refusal:
         told = f"queue {keys.queue!r} takes no more jobs: `chasqui doctor` says what to do ({refusal})"
@@ -80,7 +80,7 @@ def _raise_with_way_out(keys: QueueKeys, err: CommandError) -> None:
 
 
 async def list_waiting(link: Link, keys: QueueKeys, group: str, *, after: str | None, count: int) -> list[Entry]:
-    """Entries that no worker of the group has taken yet, the next to run first; from after one of them on, or all."""
+    """Entries not yet delivered to the group, the next to run first; after a given one, or all."""
     start = after or await _last_delivered(link, keys, group)
     reply = await link.call("XRANGE", keys.stream, f"({start}" if start else "-", "+", "COUNT", count)
     return [read_entry(found) for found in reply]
@@ -101,7 +101,7 @@ async def _last_delivered(link: Link, keys: QueueKeys, group: str) -> str | None
 
 
 async def get_entries(link: Link, stream: str, entry_ids: Sequence[str]) -> list[Entry | None]:
-    """These entries of a stream, None for each that is not there."""
+    """These entries of a stream, None for each missing one."""
     replies = await link.call_many(("XRANGE", stream, entry_id, entry_id) for entry_id in entry_ids)
     return [read_entry(found[0]) if type(found) is not ReplyError and found else None for found in replies]
 

@@ -18,22 +18,22 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _POLL_S = 0.005
-# How long another process may take to start or to stop the server. Longer than the guard's patience with it.
+# How long another process may take to start or stop the server. Longer than the guard waits for it.
 _LOCK_TIMEOUT_S = 45.0
 # The longest address of a unix socket: 107 bytes on Linux, 103 on macOS.
 _SOCKET_PATH_MAX = 103
 
 
 def real_folder(directory: str | os.PathLike[str]) -> str:
-    """Where it is. A link that another user put where all may write could lead to another folder of ours."""
+    """The resolved folder. A link that another user created in a shared folder could lead to another folder of ours."""
     folder = Path(directory)
     if folder.is_symlink() and folder.lstat().st_uid not in (0, os.geteuid()):
-        raise ConfigError(f"{folder} is a link that another user made: name the folder itself")
+        raise ConfigError(f"{folder} is a link created by another user: name the folder itself")
     return os.path.realpath(folder)
 
 
 def prepare_folder(folder: Path) -> None:
-    # Each of them closed: a user who may write to one above could put another folder in its place.
+    # Parents too: a user who may write to one of them could replace the folder.
     for missing in reversed([one for one in (folder, *folder.parents) if not one.exists()]):
         missing.mkdir(mode=0o700, exist_ok=True)
     found = folder.stat()
@@ -41,14 +41,14 @@ def prepare_folder(folder: Path) -> None:
         raise ConfigError(f"the folder {folder} belongs to another user, who could change what is in it: name another")
     if not found.st_mode & 0o077:
         return
-    # Closing a folder that serves others (such as /tmp) would be worse than refusing it.
+    # Restricting a folder that others use (such as /tmp) would be worse than refusing it.
     if any(folder.iterdir()) and not (folder / USERS_LOCK).exists():
         raise ConfigError(f"the folder {folder} is open to other users and holds other files: name one for the queue")
     folder.chmod(0o700)
 
 
 def open_file(path: Path, flags: int) -> int:
-    """A file of the server's; what leads elsewhere is not followed, so that nothing outside the folder is written."""
+    """Opens a file of the server; links are not followed, so nothing outside the folder is written."""
     return os.open(path, flags | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 
@@ -71,9 +71,9 @@ def _make_alias(alias: Path, folder: Path) -> None:
     home = alias.parent
     home.mkdir(mode=0o700, exist_ok=True)
     found = home.lstat()
-    # Anybody may write to /tmp: what lies there under our name must be ours, or it may lead elsewhere.
+    # Any user can write to /tmp: a folder there with our name must belong to us, or it may lead elsewhere.
     if home.is_symlink() or found.st_uid != os.getuid() or found.st_mode & 0o077:
-        raise ConfigError(f"{home} is not a folder of this user alone")
+        raise ConfigError(f"{home} is not a private folder of this user")
     fresh = alias.with_name(f"{alias.name}.{os.getpid()}")
     fresh.unlink(missing_ok=True)
     fresh.symlink_to(folder, target_is_directory=True)

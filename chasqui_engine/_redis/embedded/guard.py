@@ -24,7 +24,7 @@ SOCKET = "valkey.sock"
 CONFIG = "valkey.conf"
 USERS_LOCK = "users.lock"
 
-# A server that dies younger than this did not start; an older one crashed and is started again.
+# A server that dies earlier than this failed to start; a later death is a crash, and it is restarted.
 _MIN_LIFE_S = 1.0
 _STOP_TIMEOUT_S = 30.0
 
@@ -47,7 +47,7 @@ class Guard:
             with self._lock:
                 if self.stopping:
                     return
-                # The hook is safe: no other thread of this process ever holds a lock that it needs.
+                # The hook is safe: no other thread of this process holds a lock that it needs.
                 child = subprocess.Popen([self._server, CONFIG], preexec_fn=_die_with_parent)  # noqa: PLW1509
                 self._child = child
             started_s = time.monotonic()
@@ -69,13 +69,13 @@ class Guard:
 
 
 def _die_with_parent() -> None:
-    """Have the kernel stop the server should this guard be killed (elsewhere than on Linux, see `_stop_orphan`)."""
+    """Have the kernel stop the server if this guard is killed (elsewhere than on Linux, see `_stop_orphan`)."""
     if sys.platform == "linux":
         _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def _stop_orphan() -> None:
-    """Stop a server whose guard was killed: two servers on the same files would ruin them."""
+    """Stop a server whose guard was killed: two servers on the same files would corrupt them."""
     deadline_s = time.monotonic() + _STOP_TIMEOUT_S
     while time.monotonic() < deadline_s:
         with socket.socket(socket.AF_UNIX) as client:
@@ -99,7 +99,7 @@ def _daemonize() -> None:
 
 
 def _remove_folder() -> None:
-    import shutil  # not wanted at the start: it is slow to load
+    import shutil  # imported late because it is slow to load
 
     shutil.rmtree(os.getcwd(), ignore_errors=True)
 
@@ -113,7 +113,7 @@ def main(server: str, guard_fd: int, at_end: str) -> None:
     guard.run()
     if guard.stopping and at_end == "remove":
         _remove_folder()
-    # In this order: a process that gets a share of users.lock now must not take us for a guard at work.
+    # In this order: a process that gets a share of users.lock now must see that no guard is working.
     os.close(guard_fd)
     os.close(users_fd)
 

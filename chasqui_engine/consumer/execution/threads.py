@@ -1,7 +1,7 @@
 """Threads for handlers that are plain functions.
 
-Daemon threads, unlike those of `concurrent.futures`: a handler that outlives the shutdown deadline must not keep
-the process from ending. What they finish is brought to the event loop in batches, since waking the loop is what costs.
+Daemon threads, unlike those of `concurrent.futures`: a handler that outlives the shutdown deadline does not keep
+the process from ending. Results reach the event loop in batches, since waking the loop is expensive.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _Outcome = tuple["asyncio.Future[Any]", Any, BaseException | None]
 
 
 class DaemonThreads:
-    """As many threads as calls run at once; each is kept for the next call."""
+    """As many threads as concurrent calls; each is reused."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -35,7 +35,7 @@ class DaemonThreads:
         self._pid = os.getpid()
 
     async def run(self, function: Callable[..., Any], *args: Any) -> Any:
-        """The function's value, or what it raised, without blocking the loop. Cancelling lets the thread run on."""
+        """Returns or raises like the function, without blocking the loop. After a cancellation the thread continues."""
         context = contextvars.copy_context()
         future: asyncio.Future[Any] = self._loop.create_future()
         if self._free:
@@ -45,13 +45,13 @@ class DaemonThreads:
             threading.Thread(target=self._work, name=f"chasqui-handler-{self._threads}", daemon=True).start()
         self._tasks.put((lambda: context.run(function, *args), future))
         value, error = await future
-        # Raised here, since a future cannot carry all that a function may raise (`StopIteration`, `GeneratorExit`).
+        # Raised here, since a future cannot carry every exception (`StopIteration`, `GeneratorExit`).
         if error is not None:
             raise error
         return value
 
     def close(self) -> None:
-        """Lets idle threads end; those that are busy end after their call."""
+        """Ends idle threads; busy ones end after their call."""
         for _ in range(self._threads):
             self._tasks.put(None)
 
@@ -60,7 +60,7 @@ class DaemonThreads:
             function, future = task
             try:
                 outcome: _Outcome = (future, function(), None)
-            except BaseException as err:  # noqa: BLE001 - whatever it is, it belongs to the task that awaits the future
+            except BaseException as err:  # noqa: BLE001 - every error belongs to the task that awaits the future
                 outcome = (future, None, err)
             end_if_forked(self._pid)
             self._hand_over(outcome)

@@ -1,1 +1,1 @@
-"""The API: what a page asks for, and what it may change."""
+"""The API: queries and actions of the pages."""

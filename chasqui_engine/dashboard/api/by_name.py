@@ -21,10 +21,10 @@ async def find_by_name(
     at: At,
     count: int,
 ) -> tuple[list[Row], At | None]:
-    """Up to `count` rows that are wanted, and where to go on; None at the end of the list.
+    """Up to `count` matching rows, and the cursor to continue at; None at the end of the list.
 
-    `read` gives the rows from a place on, `after` the place behind some of them. Fewer rows and a place mean that much
-    was read and little of it is wanted.
+    `read` returns rows from a cursor, `after` the cursor behind some of them. Fewer rows and a cursor mean that much
+    was read and little of it matched.
     """
     found: list[Row] = []
     began, read_count = monotonic(), 0

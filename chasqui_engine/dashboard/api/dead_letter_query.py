@@ -20,7 +20,7 @@ MOST_IDS = 1_000
 _PAGE = 500
 _MOST_READ = 10_000
 _MOST_BYTES = 16 * 1024 * 1024
-"""Of dead letters that one request has in memory."""
+"""Bytes of dead letters that one request keeps in memory."""
 _IDS_AT_ONCE = 10
 """Dead letters read at once by id, since their sizes are unknown before."""
 _LOOK_S = 0.5

@@ -196,7 +196,7 @@ async def list_delayed(
             return one.job is not None and one.job.name == name
 
         if name:
-            # In two steps: with `more`, which may be None, a place would be taken for one that may be.
+            # In two steps, because `more` may be None.
             named = await find_by_name(read, lambda at, page: at + len(page), is_wanted, start, count)
             shown, more = named
         else:

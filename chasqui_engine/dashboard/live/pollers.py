@@ -29,7 +29,7 @@ _PATIENCE_S = 1.0
 
 
 class AllQueuesPoller:
-    """Reads every connection by its own feed, so that a server that is away does not delay the others."""
+    """Reads every connection by its own feed, so that an unreachable server does not delay the others."""
 
     def __init__(self, connections: Connections, feed_of: Callable[[str], Feed]) -> None:
         self._connections = connections

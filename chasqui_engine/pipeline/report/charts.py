@@ -1,4 +1,4 @@
-"""Line and bar charts over time: where everything goes, as values that `chart.svg` draws. Pure."""
+"""Line and bar charts over time: the coordinates that `chart.svg` draws. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Show = Callable[[float], str]
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """Windows in time. Those without events are not among them, and leave their room empty."""
+    """The time axis of windows. Windows without events leave a gap."""
 
     starts: Sequence[int]
     """When each began, in seconds."""
@@ -41,7 +41,7 @@ class Axis:
         return _LEFT + _INNER * (self.starts[n] - self.starts[0] + self.window_s / 2) / self._span
 
     def follows(self, n: int) -> bool:
-        """Whether a window is the one directly after the one before it here."""
+        """Whether a window directly follows the previous one."""
         return n > 0 and self.starts[n] - self.starts[n - 1] == self.window_s
 
     @property
@@ -60,14 +60,14 @@ class Series:
 
 
 class Mark(NamedTuple):
-    """A text at a place of an axis."""
+    """A label of an axis."""
 
     at: float
     text: str
 
 
 class Line(NamedTuple):
-    """A stretch of a series, as the `d` of an SVG path."""
+    """A segment of a series, as the `d` of an SVG path."""
 
     colour: str
     path: str
@@ -95,7 +95,7 @@ class Bar(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """Everything that is drawn, in the coordinates of the drawing."""
+    """All elements, in the coordinates of the drawing."""
 
     label: str
     ticks: Sequence[Mark]
@@ -149,7 +149,7 @@ def nice_top(most: float) -> float:
 
 
 def _paths(axis: Axis, values: Sequence[float | None], top: float) -> list[str]:
-    """A path for each stretch of windows without a gap; a lone value gets a dot."""
+    """A path for each segment of windows without a gap; a single value gets a dot."""
     stretches: list[list[str]] = []
     goes_on = False
     for n, value in enumerate(values):

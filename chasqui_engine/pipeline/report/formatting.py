@@ -7,11 +7,11 @@ import math
 NONE = "–"
 _UNITS = ((3_600_000.0, "h"), (60_000.0, "min"), (1000.0, "s"), (1.0, "ms"))
 _ROUNDS_UP = 0.9995
-"""So much of a unit is written as one of it: 999.7 ms is 1 s."""
+"""From this part of a unit on, it is rounded up to one: 999.7 ms is 1 s."""
 
 
 def significant(value: float, digits: int = 3) -> str:
-    """A number with so many digits that count, or all of those before the point."""
+    """A number with this many significant digits, or all digits before the point."""
     if value == 0 or not math.isfinite(value):
         return "0" if value == 0 else NONE
     decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
@@ -56,7 +56,7 @@ def window_length(seconds: int) -> str:
 def measure(value: float, metric: str) -> str:
     """The value of a metric, as an SLO names it."""
     if metric.endswith("_rate"):
-        # A promise of 99.95 % is not one of 100 %.
+        # An objective of 99.95 % must not show as 100 %.
         return f"{significant(value * 100, 5)} %"
     if metric.endswith("_ms"):
         return duration(value)

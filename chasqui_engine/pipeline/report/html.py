@@ -1,6 +1,6 @@
 """The page: one HTML text with its style and charts inside, light or dark as the reader's system is. Pure.
 
-What it looks like is in `page.html`, `chart.svg` and `report.css`; here is what they need and a summary has not.
+The layout is in `page.html`, `chart.svg` and `report.css`; this module adds what they need beyond the summary.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Badge(NamedTuple):
 
 
 class Tile(NamedTuple):
-    """A number that is seen first, and how it has changed."""
+    """A headline number and its change."""
 
     label: str
     value: str

@@ -1,4 +1,4 @@
-"""The summary: what gold says, as plain data for the page and for programs."""
+"""The summary: the contents of gold, as plain data for the page and for programs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from chasqui_engine.pipeline.windows import iso
 
 _TOP = 8
 _MOST_WINDOWS = 400
-"""Windows of a queue that the page draws, the latest ones."""
+"""At most this many windows of a queue on the page, the latest ones."""
 _MOST_BREACHES = 50
 NO_EVENTS = "no events"
 _TIMES = ("window_start", "window_end")
@@ -112,6 +112,6 @@ def _list_verdicts(rows: list[Row], slos: list[Slo]) -> list[dict[str, Any]]:
 
 
 def _plain(row: Row) -> dict[str, Any]:
-    """A row as JSON holds it."""
+    """A row as JSON."""
     values = {key: value for key, value in row.asDict().items() if key not in _INTERNAL}
     return {key: iso(value) if key in _TIMES else value for key, value in values.items()}

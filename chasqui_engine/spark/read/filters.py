@@ -24,7 +24,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Narrowed:
-    """What the filters leave: None where they say nothing."""
+    """The range left by the filters; None where they do not restrict it."""
 
     from_ms: int | None = None
     until_ms: int | None = None
@@ -49,7 +49,7 @@ class Narrowed:
 
 
 def narrow(entity: str, filters: Sequence[Filter]) -> Narrowed:
-    """What can be read of an entity by all of these filters."""
+    """The range of an entity that passes all of these filters."""
     found = Narrowed()
     for one in filters:
         column = ".".join(getattr(one, "attribute", ()))

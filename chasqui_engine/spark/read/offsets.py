@@ -24,7 +24,7 @@ class Offset:
     added: int | None = None
     """Entries ever added up to `id`; None where that is not known."""
     cuts: tuple[str, ...] = ()
-    """Where the batch that ends here is cut into partitions. Kept, so that it is cut there again when it is read again,
+    """Where the batch that ends here is split into partitions. Kept so that it is split the same way when read again,
     on any machine."""
 
     def to_dict(self) -> dict[str, Any]:
@@ -39,14 +39,14 @@ class Offset:
 
 
 def earliest(facts: StreamFacts) -> Offset:
-    """Before the first entry that is there."""
+    """The offset before the first existing entry."""
     if facts.first_id is None:
         return Offset(facts.last_generated_id, facts.added)
     return Offset(before(facts.first_id), None if facts.added is None else facts.added - facts.length)
 
 
 def latest(facts: StreamFacts) -> Offset:
-    """After the last entry."""
+    """The offset after the last entry."""
     return Offset(facts.last_generated_id, facts.added)
 
 
@@ -92,15 +92,15 @@ class Loss:
     """Entries after an offset that are gone and were not read."""
 
     least: int
-    """So many were certainly trimmed."""
+    """At least this many were certainly trimmed."""
     most: int | None
-    """So many at most. None if unknown."""
+    """At most this many. None if unknown."""
     recreated: bool = False
     """The stream was deleted and created again."""
 
     @property
     def certain(self) -> bool:
-        """Whether anything is lost; else all that is gone may have been deleted by id, which is no loss."""
+        """Whether anything is lost; otherwise all missing entries may have been deleted by id, which is no loss."""
         return self.recreated or self.least > 0
 
 
@@ -109,7 +109,7 @@ _UNKNOWN = Loss(0, None)
 
 
 def loss_since(start: Offset, facts: StreamFacts, *, deletes: bool) -> Loss:
-    """What was lost after `start`. `deletes`: entries of this kind are deleted by id, for example by an ack."""
+    """The loss after `start`. `deletes`: entries of this kind are deleted by id, for example by an ack."""
     if facts.first_id is not None and as_number(facts.first_id) <= as_number(start.id):
         return NOTHING  # a trim begins at the front, and has not got this far
     if start.added is None or facts.added is None:
@@ -155,7 +155,7 @@ def advance(start: Offset, last_id: str, rows: int, facts: StreamFacts) -> Offse
 
 
 def describe_loss(entity: str, queue: str, after_id: str, loss: Loss) -> str:
-    """A loss as a sentence, with the way to go on."""
+    """A loss as a sentence, with how to continue."""
     what = f"the {entity} of queue {queue!r}"
     way_on = ".option('failOnDataLoss', 'false') continues with the entries that are left"
     if loss.recreated:

@@ -70,7 +70,7 @@ def dead_row(entry: Sequence[Any]) -> Row:
 
 
 def redriven_columns(mark: RedriveMark | None) -> Row:
-    """What became of a dead letter that was redriven."""
+    """The redrive of a dead letter."""
     if mark is None:
         return {}
     return {
@@ -123,7 +123,7 @@ def result_row(job_id: str, value: bytes, expires_at_ms: int | None) -> Row:
 
 
 def failure_row(job_id: str, value: bytes, expires_at_ms: int | None) -> Row:
-    """What a dead job leaves in place of a result."""
+    """The failure record of a dead job."""
     row: Row = {"job_id": job_id, "outcome": "dead", "expires_at": _moment(expires_at_ms)}
     try:
         row["reason"], row["detail"], row["attempts"] = decode_failure(value)

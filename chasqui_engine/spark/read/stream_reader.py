@@ -48,7 +48,7 @@ class StreamPart(InputPartition):
     first: str | None
     """The entry with which it began when the batch was planned."""
     begin: Offset
-    """Where the batch begins."""
+    """The start of the batch."""
     leads: bool
     """Whether it is the first part of the batch: then the number of rows before an entry is known."""
 
@@ -94,7 +94,7 @@ class ChasquiStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvaila
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Entries that are added after this are left to another run."""
+        """Entries added after this are left to the next run."""
         self._target = offsets.latest(self._facts())
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
@@ -133,7 +133,7 @@ class ChasquiStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvaila
         return read_partition.read_stream(self._location, options.entity, part, self._schema, options.page_size, watch)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Nothing: what was read stays in Redis."""
+        """Does nothing: entries stay in Redis."""
 
     def stop(self) -> None:
         """Closes the driver's connection."""
@@ -195,5 +195,5 @@ class ChasquiStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvaila
         text = offsets.describe_loss(self._options.entity, self._location.queue, after_id, loss)
         if loss.certain and self._options.fail_on_data_loss:
             raise DataLossError(text)
-        # Jobs that were acked are nothing to warn of.
+        # Acked jobs are no reason for a warning.
         _log.log(logging.INFO if self._options.entity == "jobs" and not loss.certain else logging.WARNING, "%s", text)

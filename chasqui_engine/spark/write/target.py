@@ -22,7 +22,7 @@ _PACE_S = 0.25
 
 
 class NotRepeatableError(ChasquiError):
-    """A task or a write that was run again had other rows, or other partitions, than the first time."""
+    """A repeated task or write had other rows or partitions than the first time."""
 
     code = "CMQ-031"
 

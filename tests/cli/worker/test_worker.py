@@ -182,7 +182,7 @@ def test_changed_code_is_taken_up(valkey_url: str, folder: Path, queue: SyncQueu
     with started(valkey_url, folder, queue, "tasks:plain", "--reload") as worker:
         assert queue.wait_for_result(queue.add("n", 1), timeout=20) == "plain"
         (folder / "tasks.py").write_text("def plain(job) -> broken")
-        wait_for(lambda: any("waiting for a change" in line for line in worker.errors), "the bad news")
+        wait_for(lambda: any("waiting for a code change" in line for line in worker.errors), "the bad news")
         (folder / "tasks.py").write_text("def plain(job):\n    return 'changed'\n")
         assert queue.wait_for_result(queue.add("n", 1), timeout=20) == "changed"
         worker.interrupt()

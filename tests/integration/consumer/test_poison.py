@@ -228,5 +228,5 @@ async def test_a_job_that_memory_is_short_for_is_read_again_and_never_buried(
         await until(lambda: stream_is_empty(raw, queue_name))
     assert (jobs[0].payload, jobs[0].attempt, jobs[0].deliveries) == (42, 0, 0)
     assert not short
-    assert caplog.text.count("cannot be read for want of memory") == 2
+    assert caplog.text.count("cannot be decoded: out of memory") == 2
     assert await dead_letters_of(raw, queue_name) == []

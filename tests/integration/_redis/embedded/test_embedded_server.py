@@ -331,7 +331,7 @@ def test_an_alias_home_of_somebody_else_is_refused(tmp_path: Path, monkeypatch: 
     with tempfile.TemporaryDirectory(prefix="c-") as short:
         monkeypatch.setattr(tempfile, "tempdir", short)
         Path(short, f"chasqui-{os.getuid()}").symlink_to(tmp_path)
-        with pytest.raises(ConfigError, match="not a folder of this user alone"):
+        with pytest.raises(ConfigError, match="not a private folder of this user"):
             embedded_folder.socket_path(tmp_path / ("d" * 150))
 
 
