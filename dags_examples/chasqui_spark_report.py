@@ -1,4 +1,4 @@
-"""Every night: what the queues told becomes answers and a page; promises newly broken become a job."""
+"""Every night: builds metrics and a report from the events of the queues; new SLO breaches become a job."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ with DAG(
         queues = summary["queues"] if summary else {}
         return {
             "page": pipeline.store.path("report", "index.html"),
-            # Those that no report told of before: what was broken once is not told every night.
+            # Only breaches that no earlier report had: each one is reported once.
             "breaches": {name: queue["new_breaches"] for name, queue in queues.items() if queue["new_breaches"]},
         }
 

@@ -1,4 +1,4 @@
-"""Runs the parts of the demo as programs of their own, and says at the end what to look at."""
+"""Runs each part of the demo as its own program, and prints at the end what to look at."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Part:
     title: str
     command: Sequence[str]
     missing: Callable[[], str | None]
-    """Why it cannot run here; None if it can."""
+    """Why it cannot run on this machine; None if it can."""
 
 
 def say(text: str = "") -> None:
@@ -35,7 +35,7 @@ def say(text: str = "") -> None:
 
 
 def parts(url: str, report: Path) -> list[Part]:
-    """What is shown, in order. The events of the first two are what the third reports on."""
+    """The parts, in order. The third reports on the events of the first two."""
     python = [sys.executable, "-W", "ignore", "-m"]
     queues = [word for name in QUEUES for word in ("--queue", name)]
     return [
@@ -62,8 +62,8 @@ def _extra(module: str, extra: str) -> str | None:
 
 
 def _no_spark() -> str | None:
-    if told := _extra("pyspark", "spark"):
-        return told
+    if reason := _extra("pyspark", "spark"):
+        return reason
     from demo.spark import what_is_missing
 
     return what_is_missing()
@@ -82,11 +82,11 @@ def run(part: Part) -> str:
     return f"done in {took}" if code == 0 else f"failed: exit code {code} after {took}"
 
 
-def last_screen(url: str, report: Path, told: dict[str, str], took_s: float) -> str:
-    """What was shown, and where to look."""
+def last_screen(url: str, report: Path, outcomes: dict[str, str], took_s: float) -> str:
+    """The summary: what was shown, and where to look."""
     page = report / "report.html"
     lines = ["", "─" * 100, f"The demo took {took_s:.0f} s.", ""]
-    lines += [f"  {title}: {what}" for title, what in told.items()]
+    lines += [f"  {title}: {what}" for title, what in outcomes.items()]
     lines += ["", "Look at"]
     if page.exists():
         lines.append(f"  the report       {page}")
@@ -109,22 +109,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     folder = Path(tempfile.mkdtemp(prefix="chasqui-demo-"))
     url, report = f"embedded://{folder}/queues", folder / "report"
     started = time.monotonic()
-    told: dict[str, str] = {}
+    outcomes: dict[str, str] = {}
     # Held open, so that one server serves all parts.
     with SyncQueue(QUEUES[0], redis_url=url) as queue:
         queue.counts()
         shown = parts(url, report)
         for number, part in enumerate(shown, 1):
             say(f"\n── {number}/{len(shown)} {part.title}\n")
-            told[part.title] = run(part)
-            say(f"\n   {told[part.title]}")
-        say(last_screen(url, report, told, time.monotonic() - started))
+            outcomes[part.title] = run(part)
+            say(f"\n   {outcomes[part.title]}")
+        say(last_screen(url, report, outcomes, time.monotonic() - started))
         if args.dashboard:
             say()
             subprocess.run(
                 [sys.executable, "-m", "chasqui_engine.cli", "dashboard", "--open", "--url", url], check=False
             )
-    return 1 if any(what.startswith("failed") for what in told.values()) else 0
+    return 1 if any(what.startswith("failed") for what in outcomes.values()) else 0
 
 
 if __name__ == "__main__":

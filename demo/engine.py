@@ -32,7 +32,7 @@ _COLOURS = {"completed": "green", "failed": "yellow", "dlq": "red", "retry-sched
 
 
 class Mailbox:
-    """The handler: most mail goes out, some needs a second try, some never will until its address is mended."""
+    """The handler: most mail goes out, some needs a second try, some fails until its address is fixed."""
 
     def __init__(self) -> None:
         self.mended = False
@@ -47,7 +47,7 @@ class Mailbox:
 
 
 class Board:
-    """What has happened so far, as a picture."""
+    """The events so far, as a picture."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
@@ -56,7 +56,7 @@ class Board:
         self._last: deque[QueueEvent] = deque(maxlen=8)
 
     def see(self, event: QueueEvent) -> None:
-        """Takes an event in."""
+        """Adds an event."""
         self.counts[event.name] += 1
         if event.job_name == "report" and event.name == "completed":
             self.counts["cron fires"] += 1
@@ -115,13 +115,13 @@ async def tour(queue: Queue, mailbox: Mailbox, board: Board) -> None:
     say("✓ a report every two seconds, by cron")
 
     results = await asyncio.gather(*(job.wait_for_result(timeout=DEADLINE_S) for job in retried))
-    say(f"✓ the flaky ones made it: {results[0]}")
+    say(f"✓ the flaky ones succeeded: {results[0]}")
     try:
         await dead[0].wait_for_result(timeout=DEADLINE_S)
     except JobFailedError as err:
-        say(f"✓ whoever waits for a dead job is told at once: {err}")
+        say(f"✓ a caller that waits for a dead job gets the error at once: {err}")
     mailbox.mended = True
-    say(f"✓ address mended; replayed {await queue.replay_dlq()} dead letters: {await dead[0].wait_for_result()}")
+    say(f"✓ address fixed; replayed {await queue.replay_dlq()} dead letters: {await dead[0].wait_for_result()}")
     await enough(board)
     say("✓ everything ran. Next: README.md for your own worker, docs/ for the rest")
 
