@@ -1,4 +1,4 @@
-"""What a scenario measures with: a peer, a number of jobs, workers, and the tally of what ran."""
+"""What a scenario measures with: a peer, a number of jobs, workers, and the record of what ran."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from benchmarks.peers.peer import Peer
 from benchmarks.resp import Server
-from benchmarks.tally import Tally
+from benchmarks.run_record import RunRecord
 
 _FILL = 1000
 _STOP_S = 15.0
@@ -38,7 +38,7 @@ class Bench:
     peer: Peer
     jobs: int
     server: Server
-    tally: Tally
+    record: RunRecord
     """Has one slot more than there are jobs, for a first job that warms everything up."""
     log: Path
     """Where workers write what they have to say."""
@@ -81,7 +81,7 @@ class Bench:
     def workers(self) -> Iterator[list[int]]:
         """The scenario's worker processes; gives their process ids."""
         work = self.peer.work
-        command = [sys.executable, "-m", "benchmarks.work", self.name, self.peer.url, json.dumps(asdict(work))]
+        command = [sys.executable, "-m", "benchmarks.worker", self.name, self.peer.url, json.dumps(asdict(work))]
         with self.log.open("ab") as log:
             processes = [
                 subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
@@ -100,26 +100,26 @@ class Bench:
         """Worker processes that have run a first job."""
         with self.workers() as pids:
             await self.peer.add(self.jobs)
-            await until(lambda: self.tally.started_ns(self.jobs))
+            await until(lambda: self.record.started_ns(self.jobs))
             yield pids
 
     async def all_ran(self, times: int = 1) -> None:
         """Waits until every job ran that often, and then, for a while, until Redis knows it too."""
-        await until(lambda: not any(self.tally.runs(self.jobs).count(few) for few in range(times)))
+        await until(lambda: not any(self.record.runs(self.jobs).count(few) for few in range(times)))
         deadline_s = time.monotonic() + _SETTLE_S
         if self.peer.removes_finished:
             await until(lambda: not self._waiting() or time.monotonic() > deadline_s)
 
     def check_ran(self, times: int = 1) -> None:
         """Once the workers have ended: every job ran that often, and none is left."""
-        if (fewest := min(self.tally.runs(self.jobs))) < times:
+        if (fewest := min(self.record.runs(self.jobs))) < times:
             raise BenchError(f"a job ran {fewest} ×, not {times} ×")
         if self.peer.removes_finished and (left := self._waiting()):
             raise BenchError(f"{left} jobs are left although all of them ran")
 
     def ran_again(self, times: int = 1) -> int:
         """Runs beyond what was asked for; libraries promise at least once, not exactly once."""
-        return max(0, sum(self.tally.runs(self.jobs)) - times * self.jobs)
+        return max(0, sum(self.record.runs(self.jobs)) - times * self.jobs)
 
     def _waiting(self) -> int:
         return sum(self.server.length(key) for key in self.peer.waiting_keys)

@@ -14,7 +14,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from benchmarks import tally
+from benchmarks import run_record
 from benchmarks.bench import Bench, BenchError
 from benchmarks.peers import load
 from benchmarks.resp import Server
@@ -30,14 +30,14 @@ async def measure(name: str, scenario_name: str, url: str, jobs: int, folder: Pa
         return {"left_out": contestant.left_out[scenario.name]}
     jobs = min(jobs, contestant.most_jobs.get(scenario.name, contestant.most_jobs.get("*", jobs)))
     peer = contestant(url, scenario.work)
-    path = folder / "tally"
-    os.environ[tally.PATH_VARIABLE] = str(path)
+    path = folder / "record"
+    os.environ[run_record.PATH_VARIABLE] = str(path)
     bench = Bench(
         name=name,
         peer=peer,
         jobs=jobs,
         server=Server(url),
-        tally=tally.Tally.create(path, jobs + 1),
+        record=run_record.RunRecord.create(path, jobs + 1),
         log=folder / "workers.log",
     )
     try:

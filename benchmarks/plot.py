@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks import limit
+from benchmarks import redis_benchmark
 from benchmarks.peers import RIVAL
 from benchmarks.results import Results, load, path_of
 
@@ -55,7 +55,7 @@ def as_svg(results: Results) -> str:
 def _rows(results: Results) -> dict[str, dict[str, float]]:
     rows: dict[str, dict[str, float]] = {}
     for name, measured in results.scenarios.items():
-        if name != limit.NAME:
+        if name != redis_benchmark.NAME:
             for row, who, ratio in measured.ratios(results.baseline):
                 rows.setdefault(row, {})[who] = ratio
     return rows

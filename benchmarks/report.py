@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks import bars, limit
+from benchmarks import redis_benchmark, thresholds
 from benchmarks.results import Measured, Results
 
 README = Path(__file__).parent / "README.md"
@@ -25,7 +25,7 @@ def for_terminal(results: Results) -> str:
             lines += _contestants(results, measured, row, unit)
         lines += [f"{'':>10}  {who} left out: {why}" for who, why in measured.left_out.items()]
         lines += [f"{'':>10}  {who} FAILED in {name}: {why}" for who, why in measured.failed.items()]
-    return "\n".join([*lines, "", *bars.verdicts(results)])
+    return "\n".join([*lines, "", *thresholds.verdicts(results)])
 
 
 def _contestants(results: Results, measured: Measured, row: str, unit: str) -> Iterator[str]:
@@ -39,13 +39,13 @@ def _contestants(results: Results, measured: Measured, row: str, unit: str) -> I
 
 def as_markdown(results: Results) -> str:
     """The table: a row per figure, a column per contestant, and what was left out."""
-    others = [who for who in results.contestants if who not in (results.baseline, limit.LABEL)]
+    others = [who for who in results.contestants if who not in (results.baseline, redis_benchmark.LABEL)]
     lines = [
         f"| scenario | unit | {results.baseline} | {' | '.join(others)} | left out |",
         f"| --- | --- | ---: |{' ---: |' * len(others)} --- |",
     ]
     for name, measured in results.scenarios.items():
-        if name == limit.NAME:
+        if name == redis_benchmark.NAME:
             continue
         lines += [_row(results, measured, row, others) for row in measured.units]
     return "\n".join([*lines, "", *_notes(results)])
@@ -92,10 +92,13 @@ def _notes(results: Results) -> Iterator[str]:
     ]
     if again:
         yield f"Runs beyond one per job, over all repeats: {', '.join(again)}.\n"
-    if (measured := results.scenarios.get(limit.NAME)) is not None:
-        figures = (f"{row.removeprefix('limit, ')} {measured.figure(row, limit.LABEL) or 0:,.0f}" for row in limit.ROWS)
+    if (measured := results.scenarios.get(redis_benchmark.NAME)) is not None:
+        figures = (
+            f"{row.removeprefix('limit, ')} {measured.figure(row, redis_benchmark.LABEL) or 0:,.0f}"
+            for row in redis_benchmark.ROWS
+        )
         yield f"The limit, `redis-benchmark` XADD per second: {', '.join(figures)}.\n"
-    yield from (f"- {verdict}" for verdict in bars.verdicts(results))
+    yield from (f"- {verdict}" for verdict in thresholds.verdicts(results))
     versions = [f"{who} {packages.get(who, '')}".strip() for who, packages in results.versions.items()]
     dates = sorted(measured.taken[:10] for measured in results.scenarios.values())
     yield f"\nMedian of {results.repeat}; {results.server}; {results.machine}; {', '.join(versions)}; {dates[-1]}."

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks import check, environments, limit, plot, report
+from benchmarks import check, environments, plot, redis_benchmark, report
 from benchmarks.peers import PINS, RIVAL, US
 from benchmarks.resp import Server
 from benchmarks.results import Measured, Results, path_of, this_machine
@@ -73,13 +73,13 @@ class Run:
 
     def limit(self) -> Measured:
         """What the server itself can take."""
-        measured = Measured(what=limit.WHAT, units=dict.fromkeys(limit.ROWS, RATE))
+        measured = Measured(what=redis_benchmark.WHAT, units=dict.fromkeys(redis_benchmark.ROWS, RATE))
         server = self.contestants[0].server
         for turn in range(self.repeat):
             Server(server.url).command("FLUSHALL SYNC")
-            figures = limit.measure(find(server.kind), server.port, share=_QUICK_LIMIT if self.quick else 1)
-            measured.note(limit.LABEL, {"figures": figures, "jobs": 0})
-            _say(f"    {turn + 1}  {limit.LABEL:<14} {_in_short({'figures': figures}, measured.units)}")
+            figures = redis_benchmark.measure(find(server.kind), server.port, share=_QUICK_LIMIT if self.quick else 1)
+            measured.note(redis_benchmark.LABEL, {"figures": figures, "jobs": 0})
+            _say(f"    {turn + 1}  {redis_benchmark.LABEL:<14} {_in_short({'figures': figures}, measured.units)}")
         return measured
 
 
@@ -139,7 +139,9 @@ def _names(known: Sequence[str]) -> Any:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description=__doc__)
     parser.add_argument("--quick", action="store_true", help=f"about a minute: {US} and {RIVAL}, fewer jobs, 3 repeats")
-    parser.add_argument("--only", type=_names([*SCENARIOS, limit.NAME]), help="scenarios, separated by commas")
+    parser.add_argument(
+        "--only", type=_names([*SCENARIOS, redis_benchmark.NAME]), help="scenarios, separated by commas"
+    )
     parser.add_argument("--peers", type=_names([US, *PINS]), help="contestants, separated by commas")
     parser.add_argument(
         "--server",
@@ -174,7 +176,7 @@ def _contestants(options: argparse.Namespace, servers: dict[str, ServerProcess])
 def _measure_all(options: argparse.Namespace, servers: dict[str, ServerProcess]) -> Results:
     contestants = _contestants(options, servers)
     names = options.only or [n for n, s in SCENARIOS.items() if not options.quick or s.quick_jobs is not None]
-    scenarios = [SCENARIOS[name] for name in names if name != limit.NAME]
+    scenarios = [SCENARIOS[name] for name in names if name != redis_benchmark.NAME]
     run = Run(contestants=contestants, scenarios=scenarios, repeat=options.repeat, quick=options.quick)
     first = contestants[0].server
     results = Results(
@@ -186,9 +188,9 @@ def _measure_all(options: argparse.Namespace, servers: dict[str, ServerProcess])
         versions={peer: environments.versions_of(peer) for peer in dict.fromkeys(c.peer for c in contestants)},
     )
     results.scenarios = run.measure()
-    if limit.NAME in (options.only or [limit.NAME]):
-        _say(limit.NAME)
-        results.scenarios[limit.NAME] = run.limit()
+    if redis_benchmark.NAME in (options.only or [redis_benchmark.NAME]):
+        _say(redis_benchmark.NAME)
+        results.scenarios[redis_benchmark.NAME] = run.limit()
     if options.check:
         _check_twice(options, run, results)
     return results

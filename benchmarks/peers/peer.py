@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from benchmarks.tally import shared
+from benchmarks.run_record import shared
 
 QUEUE = "bench"
 CONCURRENCY = 100

@@ -10,7 +10,7 @@ import redis
 import rq
 
 from benchmarks.peers.peer import ATTEMPTS, QUEUE, FailsOnceError, Peer
-from benchmarks.tally import shared
+from benchmarks.run_record import shared
 
 _DELAYS_ONE_BY_ONE = "its bulk call takes no delays"
 

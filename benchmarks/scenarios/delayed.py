@@ -17,10 +17,10 @@ async def _fall_due(bench: Bench) -> dict[str, float]:
         due_ns = time.monotonic_ns() + int((due_s - time.time()) * 1e9)
         await bench.all_ran()
     bench.check_ran()
-    early_ms = (due_ns - min(map(bench.tally.started_ns, bench.numbers))) / 1e6
+    early_ms = (due_ns - min(map(bench.record.started_ns, bench.numbers))) / 1e6
     if early_ms > _EARLY_MS:
         raise BenchError(f"a job ran {early_ms:.0f} ms before it was due")
-    return {"delayed-e2e": bench.jobs / ((bench.tally.last_start_ns(bench.jobs) - due_ns) / 1e9)}
+    return {"delayed-e2e": bench.jobs / ((bench.record.last_start_ns(bench.jobs) - due_ns) / 1e9)}
 
 
 SCENARIOS = [

@@ -20,8 +20,8 @@ async def _one_at_a_time(bench: Bench) -> dict[str, float]:
             began_ns = time.monotonic_ns()
             await bench.peer.add(n)
             # The handler notes its own start: how often this looks does not change the figure.
-            await until(functools.partial(bench.tally.started_ns, n), every_s=0.001)
-            waits_ms.append((bench.tally.started_ns(n) - began_ns) / 1e6)
+            await until(functools.partial(bench.record.started_ns, n), every_s=0.001)
+            waits_ms.append((bench.record.started_ns(n) - began_ns) / 1e6)
     waits_ms.sort()
     return {"latency p50": waits_ms[len(waits_ms) // 2], "latency p99": waits_ms[len(waits_ms) * 99 // 100]}
 

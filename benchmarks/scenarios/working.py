@@ -18,7 +18,7 @@ def _work_off(name: str, what: str, work: Work, *, jobs: int = _JOBS, quick_jobs
         with bench.workers():
             await bench.all_ran(times)
         bench.check_ran(times)
-        return {name: bench.jobs / bench.tally.span_s(bench.jobs)}
+        return {name: bench.jobs / bench.record.span_s(bench.jobs)}
 
     return Scenario(name=name, what=what, jobs=jobs, quick_jobs=quick_jobs, measure=measure, work=work)
 

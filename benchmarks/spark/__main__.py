@@ -19,7 +19,7 @@ import pyspark
 import redis
 
 from benchmarks.results import FOLDER, this_machine
-from benchmarks.spark import ratios, scale, telling
+from benchmarks.spark import ratios, report, scale
 from benchmarks.spark.common import session
 from tests.servers import ServerProcess
 
@@ -50,12 +50,12 @@ def main() -> int:
         try:
             if args.bars:
                 found = {**about, **ratios.measure(spark, client, server.url, args.rows, args.repeat)}
-                held &= _tell("bars", found, telling.ratios_table(found), ratios.verdicts(found), args.only_try)
+                held &= _tell("bars", found, report.ratios_table(found), ratios.verdicts(found), args.only_try)
             if args.scale:
                 found = {**about, **scale.measure(spark, client, server.url, server.pid, sizes)}
-                held &= _tell("scale", found, telling.scale_table(found), scale.verdicts(found), args.only_try)
+                held &= _tell("scale", found, report.scale_table(found), scale.verdicts(found), args.only_try)
                 if not args.only_try:
-                    print(telling.draw(found))
+                    print(report.draw(found))
         finally:
             spark.stop()
     return 0 if held else 1
@@ -65,7 +65,7 @@ def _tell(mark: str, found: dict[str, Any], table: str, verdicts: dict[str, bool
     print(f"\n{table}\n", flush=True)
     if not only_try:
         (FOLDER / f"spark-{mark}.json").write_text(json.dumps(found, indent=1) + "\n")
-        telling.fill_readme(mark, table)
+        report.fill_readme(mark, table)
     return all(verdicts.values())
 
 

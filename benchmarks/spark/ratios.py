@@ -9,7 +9,7 @@ from typing import Any
 import redis
 from pyspark.sql import SparkSession
 
-from benchmarks.spark import rivals
+from benchmarks.spark import baselines
 from benchmarks.spark.common import fill, jobs, read_all, say, source, timed, write
 
 READ_BAR, WRITE_BAR = 3.0, 2.5
@@ -34,7 +34,7 @@ def verdicts(found: dict[str, Any]) -> dict[str, bool]:
 
 def read_ratio(spark: SparkSession, client: redis.Redis, url: str, rows: int, repeat: int) -> dict[str, Any]:
     """Ours against a Python data source that gives tuples from a redis client's replies."""
-    spark.dataSource.register(rivals.TupleSource)
+    spark.dataSource.register(baselines.TupleSource)
     fill(client, "read", rows)
     rival = spark.read.format("tuples").option("url", url).option("key", "{chasqui:read}:events").load()
     ours = source(spark, url, "read")
@@ -62,7 +62,7 @@ def write_ratio(spark: SparkSession, client: redis.Redis, url: str, rows: int, r
     ways = {
         "fenced": into(lambda queue: write(frame, url, queue)),
         "unfenced": into(lambda queue: write(frame, url, queue, fence="none")),
-        "foreachPartition": into(lambda queue: rivals.write_by_hand(frame, url, queue)),
+        "foreachPartition": into(lambda queue: baselines.write_by_hand(frame, url, queue)),
     }
     speeds = _in_turns(ways, rows, repeat)
     say(f"write {speeds}")

@@ -1,4 +1,4 @@
-"""One worker process: `python -m benchmarks.work PEER URL WORK`, until SIGTERM."""
+"""One worker process: `python -m benchmarks.worker PEER URL WORK`, until SIGTERM."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The limit: how fast this server takes the XADD of one of our jobs, from a client written in C."""
+"""The ceiling: how fast this server takes the XADD of one of our jobs, from a client written in C."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""The bars: what Chasqui must reach, read off the results of one run."""
+"""The thresholds: what Chasqui must reach, checked against the results of one run."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from benchmarks import limit
+from benchmarks import redis_benchmark
 from benchmarks.peers import RIVAL, US
 from benchmarks.results import Results
 
@@ -47,10 +47,10 @@ def _against_rival(results: Results) -> Iterator[str]:
 
 
 def _limit(results: Results) -> Iterator[str]:
-    limits, bulks = results.scenarios.get(limit.NAME), results.scenarios.get("add-bulk-1000")
+    limits, bulks = results.scenarios.get(redis_benchmark.NAME), results.scenarios.get("add-bulk-1000")
     if limits is None or bulks is None:
         return
-    most, ours = limits.figure("limit, -P 50", limit.LABEL), bulks.figure("add-bulk-1000", US)
+    most, ours = limits.figure("limit, -P 50", redis_benchmark.LABEL), bulks.figure("add-bulk-1000", US)
     if most and ours:
         share = ours / most
         yield _line(share >= OF_THE_LIMIT, f"add-bulk-1000 at least {OF_THE_LIMIT} of the limit", f"{share:.2f}")

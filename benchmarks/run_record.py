@@ -16,8 +16,8 @@ PATH_VARIABLE = "CHASQUI_BENCH_TALLY"
 _BYTES_PER_JOB = 17
 
 
-class Tally:
-    """The tally in `path`, for jobs 0 to `size` - 1."""
+class RunRecord:
+    """The record in `path`, for jobs 0 to `size` - 1."""
 
     def __init__(self, path: Path) -> None:
         self.size = path.stat().st_size // _BYTES_PER_JOB
@@ -27,10 +27,10 @@ class Tally:
         self._runs = view[16 * self.size :]
 
     @staticmethod
-    def create(path: Path, size: int) -> Tally:
-        """A tally in which nothing ran."""
+    def create(path: Path, size: int) -> RunRecord:
+        """A record in which nothing ran."""
         path.write_bytes(bytes(size * _BYTES_PER_JOB))
-        return Tally(path)
+        return RunRecord(path)
 
     def tick(self, n: int) -> int:
         """Job `n` starts; returns how often it ran before."""
@@ -58,6 +58,6 @@ class Tally:
 
 
 @functools.cache
-def shared() -> Tally:
-    """The tally that this process was started for."""
-    return Tally(Path(os.environ[PATH_VARIABLE]))
+def shared() -> RunRecord:
+    """The record that this process was started for."""
+    return RunRecord(Path(os.environ[PATH_VARIABLE]))
