@@ -22,17 +22,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from chasqui_engine.metrics import labels
-from chasqui_engine.metrics.events import (
-    DlqRouted,
-    JobOutcome,
-    JobOutcomeKind,
-    LockOutcome,
-    MetricsSink,
-    PromoterTick,
-    ReaderBatch,
-    RetryScheduled,
-)
+from chasqui_engine.metrics import events, labels
 from chasqui_engine.values.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -41,7 +31,7 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import Histogram, Meter
 
 
-class OtelSink(MetricsSink):
+class OtelSink(events.MetricsSink):
     """Records one queue's events with an OpenTelemetry meter; sinks for several queues can share one.
 
     Without a meter it takes that of the global provider, which may be set later. `max_names` limits the job names kept
@@ -55,33 +45,33 @@ class OtelSink(MetricsSink):
         self._make_job_instruments(meter)
         self._make_queue_instruments(meter)
 
-    def promoter_tick(self, tick: PromoterTick) -> None:
+    def promoter_tick(self, tick: events.PromoterTick) -> None:
         """Records the event, as do the other methods."""
         self._promoted.add(tick.promoted, self._queue)
         self._depth.set(tick.depth, self._queue)
         self._lag.set(tick.oldest_pending_lag_ms, self._queue)
 
-    def promoter_lock_outcome(self, outcome: LockOutcome) -> None:
+    def promoter_lock_outcome(self, outcome: events.LockOutcome) -> None:
         self._locks[outcome].add(1, self._queue)
 
-    def reader_batch(self, batch: ReaderBatch) -> None:
+    def reader_batch(self, batch: events.ReaderBatch) -> None:
         self._batch_size.record(batch.size, self._queue)
         self._reclaimed.add(batch.reclaimed, self._queue)
 
-    def job_outcome(self, outcome: JobOutcome) -> None:
+    def job_outcome(self, outcome: events.JobOutcome) -> None:
         job = self._job(outcome.name)
         self._duration.record(outcome.handler_duration_us / 1_000_000, job)
-        if outcome.kind is JobOutcomeKind.OK:
+        if outcome.kind is events.JobOutcomeKind.OK:
             self._completed.add(1, job)
         else:
             self._failed.add(1, {**job, "kind": labels.FAILURE_KINDS[outcome.kind]})
 
-    def retry_scheduled(self, retry: RetryScheduled) -> None:
+    def retry_scheduled(self, retry: events.RetryScheduled) -> None:
         job = self._job(retry.name)
         self._retries.add(1, job)
         self._backoff.record(retry.backoff_ms / 1_000, job)
 
-    def dlq_routed(self, dlq: DlqRouted) -> None:
+    def dlq_routed(self, dlq: events.DlqRouted) -> None:
         self._buried.add(1, {**self._job(dlq.name), "reason": labels.clean_label(dlq.reason)})
 
     def _job(self, name: str) -> dict[str, str]:
@@ -113,7 +103,7 @@ class OtelSink(MetricsSink):
         self._lag = gauge("chasquimq.promoter.oldest_pending_lag", "ms", "How overdue the oldest delayed job is.")
         acquired = counter("chasquimq.promoter.lock.acquired", "{change}", "Times this promoter became the leader.")
         lost = counter("chasquimq.promoter.lock.lost", "{change}", "Times another promoter became the leader.")
-        self._locks = {LockOutcome.ACQUIRED: acquired, LockOutcome.HELD: lost}
+        self._locks = {events.LockOutcome.ACQUIRED: acquired, events.LockOutcome.HELD: lost}
 
 
 def _default_meter() -> Meter:

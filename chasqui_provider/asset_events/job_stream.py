@@ -156,12 +156,12 @@ class JobStream:
             await self._stop(running)
 
     async def _next_batch(self) -> Batch:
-        held = [await self._next_held()]
+        held = [await self._take_next()]
         size = held[0].size
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._options.linger_s):
                 while len(held) < self._options.batch_size:
-                    one = await self._next_held()
+                    one = await self._take_next()
                     size += one.size
                     if size > MOST_BYTES:
                         self._put_off = one
@@ -169,7 +169,7 @@ class JobStream:
                     held.append(one)
         return Batch(held)
 
-    async def _next_held(self) -> _Undecided:
+    async def _take_next(self) -> _Undecided:
         while True:
             held, self._put_off = self._put_off or await self._arrived.get(), None
             # A worker that broke off has given its jobs back meanwhile.

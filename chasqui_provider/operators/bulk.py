@@ -71,7 +71,7 @@ class ChasquiBulkEnqueueOperator(AddsToQueue, ChasquiOperator):
         first = last = None
         with self.hook.open_queue(self.queue_name) as queue:
             while chunk := list(islice(jobs, self.chunk_size)):
-                added = self._added(queue, chunk, count)
+                added = self._add_chunk(queue, chunk, count)
                 self.note_jobs(job.id for job in added)
                 count, chunks = count + len(added), chunks + 1
                 first, last = first or added[0].id, added[-1].id
@@ -88,7 +88,7 @@ class ChasquiBulkEnqueueOperator(AddsToQueue, ChasquiOperator):
         }
         return {**summary, "ids": ids} if self.return_ids else summary
 
-    def _added(self, queue: SyncQueue, chunk: list[dict[str, Any]], before: int) -> list[Job]:
+    def _add_chunk(self, queue: SyncQueue, chunk: list[dict[str, Any]], before: int) -> list[Job]:
         try:
             return queue.add_bulk(chunk)
         except (ConfigError, EncodeError) as err:

@@ -21,7 +21,7 @@ from chasqui_provider.waiting.results import (
     ChasquiUnavailableError,
     OnDead,
     check_on_dead,
-    look_now,
+    read_outcomes_now,
     timeout_text,
     values_of,
 )
@@ -117,7 +117,7 @@ class ChasquiJobResultSensor(ReadsFromQueue, BaseSensorOperator):
         del context
         try:
             settings, job_ids = ChasquiHook(self.chasqui_conn_id).settings(), ids_to_wait_for(self.job_ids)
-            endings = look_now(settings, self.queue_name, job_ids, on_dead=self.on_dead)
+            endings = read_outcomes_now(settings, self.queue_name, job_ids, on_dead=self.on_dead)
         except ChasquiError as err:
             raise ChasquiUnavailableError(str(err)) from err
         if endings is None:

@@ -85,18 +85,18 @@ class ChasquiEventTrigger(BaseEventTrigger):
         """Follows the events; reconnects when the connection breaks."""
         settings = await ChasquiHook(self.chasqui_conn_id).get_settings()
         name = settings.name_of(self.queue_name)
-        place = _Place(getattr(self, "asset_state_store", None))
-        begin = await place.load() or ("0" if self.from_start else f"{int(time.time() * 1000)}-0")
-        await place.save(begin)
+        cursor = _StoredCursor(getattr(self, "asset_state_store", None))
+        begin = await cursor.load() or ("0" if self.from_start else f"{int(time.time() * 1000)}-0")
+        await cursor.save(begin)
         events = QueueEvents(name, redis_url=settings.url, last_event_id=begin)
         arrived: asyncio.Queue[QueueEvent] = asyncio.Queue(maxsize=10 * self.batch_size)
-        tasks = [asyncio.create_task(_pump(events, arrived)), asyncio.create_task(place.keep())]
+        tasks = [asyncio.create_task(_pump(events, arrived)), asyncio.create_task(cursor.keep())]
         try:
             while True:
                 batch = await self._next_batch(arrived, tasks[0])
                 for chunk in chunks(_describe(event) for event in batch if self._wants(event)):
                     yield QuietEvent({"queue_name": name, "events": chunk})
-                place.passed(batch[-1].entry_id)
+                cursor.passed(batch[-1].entry_id)
         finally:
             for task in tasks:
                 task.cancel()
@@ -137,7 +137,7 @@ async def _pump(events: QueueEvents, arrived: asyncio.Queue[QueueEvent]) -> None
         await arrived.put(event)
 
 
-class _Place:
+class _StoredCursor:
     """The trigger's cursor in the events stream, kept in the asset's state store."""
 
     def __init__(self, store: Any) -> None:

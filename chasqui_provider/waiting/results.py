@@ -15,7 +15,7 @@ from chasqui_provider.version_compat import AirflowFailException
 from chasqui_provider.waiting.outcome import COMPLETED, DEAD, Outcome, completed, expired
 from chasqui_provider.waiting.waits import Waits
 
-_LOOK_S = 10.0
+_READ_TIMEOUT_S = 10.0
 _NAMED = 5
 """At most this many jobs are described one by one in an error."""
 
@@ -109,12 +109,15 @@ def timeout_text(settings: Settings, queue_name: str | None, job_ids: Sequence[s
     name = settings.name_of(queue_name)
     which = f"job {job_ids[0]} has" if len(job_ids) == 1 else f"{len(job_ids) or 'the'} jobs have"
 
-    async def look() -> list[str]:
-        async with asyncio.timeout(_LOOK_S), Queue(name, redis_url=settings.url, **settings.queue_options) as queue:
+    async def read() -> list[str]:
+        async with (
+            asyncio.timeout(_READ_TIMEOUT_S),
+            Queue(name, redis_url=settings.url, **settings.queue_options) as queue,
+        ):
             return [_describe(await queue.get_job(job_id)) for job_id in job_ids[:_NAMED]]
 
     try:
-        now = "; ".join(asyncio.run(look()))
+        now = "; ".join(asyncio.run(read()))
     except RedisError as err:
         now = str(settings.named(err))
     except (ChasquiError, TimeoutError) as err:
@@ -150,16 +153,16 @@ def wait_now(
     return asyncio.run(wait())
 
 
-def look_now(
+def read_outcomes_now(
     settings: Settings, queue_name: str | None, job_ids: Sequence[str], *, on_dead: OnDead
 ) -> list[Outcome] | None:
     """How jobs have ended, from blocking code; None if some have not."""
 
-    async def look() -> list[Outcome] | None:
+    async def read() -> list[Outcome] | None:
         waits = Waits(settings, queue_name)
         try:
             return await waits.endings_by_now(job_ids, stop_at_death=on_dead == "fail")
         finally:
             await waits.close()
 
-    return asyncio.run(look())
+    return asyncio.run(read())

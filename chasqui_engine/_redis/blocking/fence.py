@@ -71,7 +71,7 @@ def end_write(connection: BulkConnection, keys: QueueKeys, write_id: str, partit
         connection.call("HSETNX", key, _PARTITIONS, partitions)
 
 
-def chunks_written(connection: BulkConnection, keys: QueueKeys, write_id: str) -> set[tuple[int, int]]:
+def list_written_chunks(connection: BulkConnection, keys: QueueKeys, write_id: str) -> set[tuple[int, int]]:
     """Partition and number of each chunk that was added."""
     fields = connection.call("HKEYS", fence_key(keys, write_id))
     places = (field.decode().partition(".") for field in fields)

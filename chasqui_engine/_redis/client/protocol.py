@@ -91,9 +91,9 @@ class RedisProtocol(asyncio.Protocol):
     def _watch_until(self, due_at: float) -> None:
         if self._watch is not None:
             self._watch.cancel()
-        self._watch = self._loop.call_at(due_at, self._look)
+        self._watch = self._loop.call_at(due_at, self._check_replies)
 
-    def _look(self) -> None:
+    def _check_replies(self) -> None:
         self._watch = None
         # A reply without a waiting call may take any time.
         due = [batch.due_at for batch in self._waiting if not batch.future.done()]

@@ -92,7 +92,7 @@ async def worker(
     name = require_queue(None, queue, "default")
     _check_ports(metrics_port, processes)
     if child is None and (processes > 1 or reload):
-        from chasqui_engine.cli.worker.group import WorkerGroup
+        from chasqui_engine.cli.worker.process_group import WorkerGroup
 
         given = _child_arguments(session, target, name, metrics_port, metrics_host, options) + _log_arguments(logs)
         return await WorkerGroup(session, name, given, processes, group=group, reload=reload).run()

@@ -11,16 +11,16 @@ _MOST_READ = 10_000
 _MOST_S = 2.0
 
 Row = TypeVar("Row")
-At = TypeVar("At")
+Cursor = TypeVar("Cursor")
 
 
 async def find_by_name(
-    read: Callable[[At], Awaitable[Sequence[Row]]],
-    after: Callable[[At, Sequence[Row]], At],
+    read: Callable[[Cursor], Awaitable[Sequence[Row]]],
+    after: Callable[[Cursor, Sequence[Row]], Cursor],
     is_wanted: Callable[[Row], bool],
-    at: At,
+    cursor: Cursor,
     count: int,
-) -> tuple[list[Row], At | None]:
+) -> tuple[list[Row], Cursor | None]:
     """Up to `count` matching rows, and the cursor to continue at; None at the end of the list.
 
     `read` returns rows from a cursor, `after` the cursor behind some of them. Fewer rows and a cursor mean that much
@@ -28,14 +28,14 @@ async def find_by_name(
     """
     found: list[Row] = []
     began, read_count = monotonic(), 0
-    while page := await read(at):
+    while page := await read(cursor):
         for number, row in enumerate(page, 1):
             if is_wanted(row):
                 found.append(row)
                 if len(found) == count:
-                    return found, after(at, page[:number])
-        at = after(at, page)
+                    return found, after(cursor, page[:number])
+        cursor = after(cursor, page)
         read_count += len(page)
         if read_count >= _MOST_READ or monotonic() - began > _MOST_S:
-            return found, at
+            return found, cursor
     return found, None

@@ -18,7 +18,7 @@ def finish_run(target: Target, run: WriteRun, tasks: Sequence[Written]) -> None:
     """Adds the chunks that this run put aside; raises `NotRepeatableError` if its chunks are not those of before."""
     sender = ChunkSender(target, run.write_id)
     try:
-        others = fence.chunks_written(sender.connection, sender.keys, run.write_id)
+        others = fence.list_written_chunks(sender.connection, sender.keys, run.write_id)
         for task in tasks:
             others -= {(task.partition, number) for number in range(task.chunks)}
         if others:

@@ -92,7 +92,7 @@ def test_how_a_write_was_begun_is_kept_on_every_server(redis_url: str, queue_nam
         assert blocking_fence.begin(connection, keys, "w", "second", 50, 60) == Begun("first", 100, None)
         blocking_fence.end_write(connection, keys, "w", 3)
         assert blocking_fence.how_begun(connection, keys, "w") == Begun("first", 100, 3)
-        assert blocking_fence.chunks_written(connection, keys, "w") == {(2, 7)}
+        assert blocking_fence.list_written_chunks(connection, keys, "w") == {(2, 7)}
         assert blocking_fence.digest_of(connection, keys, "w", "2.7") == "d"
         assert blocking_fence.digest_of(connection, keys, "w", "2.8") is None
 
