@@ -104,7 +104,7 @@ def main(url: str | None = None) -> int:
             outcome = _run_dag(Path(home))
     expected = sum(n * n for n in range(200))
     _say(f"3. {outcome['state']}: the results add up to {outcome.get('total')} (expected {expected})")
-    _say(f"done in {time.monotonic() - started:.0f} s; the DAG is dags_examples/{_DAG}.py, the tutorial docs/airflow/index.md")
+    _say(f"done in {time.monotonic() - started:.0f} s; see dags_examples/{_DAG}.py and docs/airflow/index.md")
     return 0 if outcome.get("total") == expected else 1
 
 
