@@ -30,6 +30,9 @@ STORED = [
     ('{"conn_type": "chasqui", "extra": "{\\"url\\": \\"unix:///s\\"}"}', "unix:///s"),
     ('{"conn_type": "chasqui", "host": "h", "extra": {"tls": "false"}}', "redis://h:6379"),
     ('{"conn_type": "chasqui", "host": "h", "extra": "{\\"cluster\\": true}"}', "redis+cluster://h:6379"),
+    # Several hosts alone: refused when the connection is used, which names the two kinds that have several.
+    ('{"conn_type": "chasqui", "host": "h1,h2:7000"}', "redis://h1:6379,h2:7000"),
+    ('{"conn_type": "chasqui", "host": "h1,h2:7000", "extra": {"cluster": true}}', "redis+cluster://h1:6379,h2:7000"),
     (
         '{"conn_type": "chasqui", "host": "h", "extra": {"tls": true, "ssl_ca_certs": "/ca"}}',
         "rediss://h:6379?ssl_ca_certs=%2Fca",

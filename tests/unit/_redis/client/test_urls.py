@@ -122,6 +122,7 @@ def test_the_address_shown_to_people(url: str, address: str) -> None:
         "redis://u:s3cr3t℀@h",
         "redis://u:s3cr3t@a,b",
         "redis://u:s3cr3t@h/name",
+        "redis://u:s3cr3t@h1:6379,h2:7000",
         "redis://u:s3cr3t@h?db=one",
         "redis://u:s3cr3t@h?socket_connect_timeout=soon",
         "redis://u:s3cr3t@h?unknown_option=1",
