@@ -98,7 +98,7 @@ class _Running:
         deadline_s = config.shutdown_deadline_secs
         self._heartbeat = Heartbeat(heart, member, in_flight, config.claim_min_idle_ms, shutdown, deadline_s)
         self._promotion = Promotion(commands, connector.keys, config.promoter())
-        self._scheduling = Scheduling(commands, connector.keys, config.scheduler)
+        self._scheduling = Scheduling(commands, connector.keys, config.scheduling())
         self._stop_duties = asyncio.Event()
         self._reading: list[asyncio.Task[None]] = []
         self._working: list[asyncio.Task[None]] = []

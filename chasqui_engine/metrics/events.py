@@ -25,12 +25,17 @@ class PromoterTick:
 
 
 class LockOutcome(StrEnum):
-    """Whether the promoter holds the leader lock. Reported on changes, not at every try."""
+    """Whether a promoter, or a scheduler, holds its leader lock. Reported on changes, not at every try."""
 
     ACQUIRED = "acquired"
     """This promoter is the leader."""
     HELD = "held"
     """Another one is."""
+
+    @classmethod
+    def of(cls, leads: bool) -> LockOutcome:
+        """The outcome of a try for the lock."""
+        return cls.ACQUIRED if leads else cls.HELD
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

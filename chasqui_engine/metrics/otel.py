@@ -101,8 +101,10 @@ class OtelSink(events.MetricsSink):
             "chasquimq.delayed.zset.depth", "{job}", "Delayed jobs left after the last pass of the promoter."
         )
         self._lag = gauge("chasquimq.promoter.oldest_pending_lag", "ms", "How overdue the oldest delayed job is.")
-        acquired = counter("chasquimq.promoter.lock.acquired", "{change}", "Times this promoter became the leader.")
-        lost = counter("chasquimq.promoter.lock.lost", "{change}", "Times another promoter became the leader.")
+        acquired = counter(
+            "chasquimq.promoter.lock.acquired", "{change}", "Times this promoter or scheduler became the leader."
+        )
+        lost = counter("chasquimq.promoter.lock.lost", "{change}", "Times another one became the leader.")
         self._locks = {events.LockOutcome.ACQUIRED: acquired, events.LockOutcome.HELD: lost}
 
 

@@ -180,8 +180,10 @@ def _make(buckets: tuple[float, ...]) -> _Instruments:
         promoted=counter("chasquimq_promoter_promoted_total", "Delayed jobs moved to the stream."),
         depth=gauge("chasquimq_delayed_zset_depth", "Delayed jobs left after the last pass of the promoter."),
         lag=gauge("chasquimq_promoter_oldest_pending_lag_ms", "How overdue the oldest delayed job is."),
-        lock_acquired=counter("chasquimq_promoter_lock_acquired_total", "Times this promoter became the leader."),
-        lock_lost=counter("chasquimq_promoter_lock_lost_total", "Times another promoter became the leader."),
+        lock_acquired=counter(
+            "chasquimq_promoter_lock_acquired_total", "Times this promoter or scheduler became the leader."
+        ),
+        lock_lost=counter("chasquimq_promoter_lock_lost_total", "Times another one became the leader."),
         buckets=buckets,
     )
 

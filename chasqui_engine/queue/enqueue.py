@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from chasqui_engine._redis.client.link import Link
 from chasqui_engine._redis.commands import delayed, locks, stream
+from chasqui_engine._redis.commands.fences import Fences
 from chasqui_engine._redis.commands.keys import QueueKeys
 from chasqui_engine.codec.envelope import JobEncoder, encode_delayed
 from chasqui_engine.runtime.clock import monotonic, now_ms
@@ -36,6 +37,7 @@ class Enqueuer:
         self._keys = keys
         self._config = config
         self._encoder = JobEncoder()
+        self._fences = Fences()
         self._roomy_until = 0.0
         self.added = 0
         """The number of jobs written so far, without those whose id was taken."""
@@ -67,7 +69,8 @@ class Enqueuer:
             envelope = self._encoder.encode(job_id, payload, created_at_ms, options.retry)
         except EncodeError as err:
             raise _unencodable(err, 1, 1) from err
-        await stream.add_unasked(self._link, self._keys, options.name, envelope)
+        fence = self._fences.make(self._link)
+        await stream.add_unasked(self._link, self._keys, options.name, envelope, fence)
         self.added += 1
         return job_id
 
@@ -122,6 +125,7 @@ class Enqueuer:
             # The first chunk checks for room for all. Once it is written, the others always fit, so that
             # a refusal always means that nothing was written.
             max_len = _NO_CAP if begun and not trim else config.max_stream_len
+            needs_fence = not trim and any(own_id is None for *_, own_id in chunk)
             added = await stream.add(
                 self._link,
                 self._keys,
@@ -129,6 +133,7 @@ class Enqueuer:
                 max_len=max_len,
                 trim=trim,
                 taken_ttl_s=config.dedup_ttl_secs,
+                fence=self._fences.make(self._link) if needs_fence else None,
                 to_come=to_come,
             )
             self.added += added.new

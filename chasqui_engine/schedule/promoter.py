@@ -33,19 +33,20 @@ class Promotion:
         await leader.run(self._tick, stop)
 
     def _on_lock_change(self, leads: bool) -> None:
-        self._sink.promoter_lock_outcome(LockOutcome.ACQUIRED if leads else LockOutcome.HELD)
+        self._sink.promoter_lock_outcome(LockOutcome.of(leads))
 
     async def _tick(self) -> float:
         due = await delayed.due(self._link, self._keys, self._config.promote_batch)
-        promoted = 0
+        # Where nothing is due, nothing is late.
+        promoted = delayed.Promoted(0, 0)
         if due.job_ids:
             promoted = await delayed.promote(self._link, self._keys, due.job_ids, events_max=self._events_max)
-        lag_ms = max(0, due.now_ms - due.oldest_ms) if due.oldest_ms is not None else 0
+        depth = due.depth - promoted.count
         self._sink.promoter_tick(
-            PromoterTick(promoted=promoted, depth=due.depth - promoted, oldest_pending_lag_ms=lag_ms)
+            PromoterTick(promoted=promoted.count, depth=depth, oldest_pending_lag_ms=promoted.lag_ms)
         )
         # Jobs that arrived before the due ones stopped the round: they are next.
-        return 0 if due.more or promoted < len(due.job_ids) else self._pause_s(due)
+        return 0 if due.more or promoted.count < len(due.job_ids) else self._pause_s(due)
 
     def _pause_s(self, due: delayed.Due) -> float:
         interval_s = self._config.poll_interval_ms / 1000

@@ -9,6 +9,8 @@ from chasqui_engine._redis.client.link import Link
 from chasqui_engine._redis.commands import locks, repeatables
 from chasqui_engine._redis.commands.keys import QueueKeys
 from chasqui_engine.codec.envelope import encode_fire
+from chasqui_engine.metrics.events import LockOutcome
+from chasqui_engine.metrics.safe_sink import guard
 from chasqui_engine.schedule.leader import Leader
 from chasqui_engine.schedule.plan import plan_fires
 from chasqui_engine.schedule.standalone import Standalone
@@ -38,7 +40,14 @@ class Scheduling:
     async def run(self, stop: asyncio.Event) -> None:
         """Fires due specs whenever it is the leader, until `stop`."""
         config = self._config
-        leader = Leader(self._link, self._keys.scheduler_lock, config.holder_id, config.lock_ttl_secs)
+        sink = guard(config.metrics)
+        leader = Leader(
+            self._link,
+            self._keys.scheduler_lock,
+            config.holder_id,
+            config.lock_ttl_secs,
+            lambda leads: sink.promoter_lock_outcome(LockOutcome.of(leads)),
+        )
         await leader.run(self._tick, stop)
 
     async def _tick(self) -> float:

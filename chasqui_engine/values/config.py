@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from chasqui_engine.metrics.events import MetricsSink, noop_sink
@@ -157,14 +157,13 @@ class SchedulerConfig:
     holder_id: str = field(default_factory=lambda: unique_name("s"))
     """Its name in the leader lock."""
     metrics: MetricsSink = field(default_factory=noop_sink)
-    """No effect: the scheduler reports no metrics."""
+    """Hears whether it leads, as of a promoter. A scheduler inside a consumer without one uses the consumer's."""
 
     def __post_init__(self) -> None:
         _check_whole(self, 1, "tick_interval_ms", "batch", "lock_ttl_secs", "max_stream_len")
         _check_kind(self, "metrics", MetricsSink)
         check_queue_name(self.holder_id, "SchedulerConfig.holder_id")
         _warn_if_given(self, "max_stream_len", _PRODUCERS_CAP)
-        _warn_if_given(self, "metrics", "the scheduler reports none; give the sink to ConsumerConfig.metrics")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,3 +271,8 @@ class ConsumerConfig(_EmitsEvents):
             metrics=self.metrics,
             **changes,
         )
+
+    def scheduling(self) -> SchedulerConfig:
+        """The settings of the scheduler that runs inside this consumer."""
+        has_own_sink = self.scheduler.metrics is not noop_sink()
+        return self.scheduler if has_own_sink else replace(self.scheduler, metrics=self.metrics)

@@ -1,23 +1,25 @@
 """Every error the engine raises, each with a stable code.
 
-ChasquiError
+CMQ-001 to CMQ-299 are ChasquiMQ's numbers, and mean here what they mean there; what it has no number for is CMQ-3xx.
+
+ChasquiError               a RuntimeError, as every error of ChasquiMQ's engine is
 ├── RedisError             CMQ-001  the server is unreachable or refused a command
-│   └── RefusedError       CMQ-012  … and will again: login, permission, certificate, a key of another type
-├── EncodeError            CMQ-002  a payload or result cannot be written as MessagePack or JSON
-├── DecodeError            CMQ-003  bytes on the wire are not what they should be
+│   └── RefusedError       CMQ-314  … and will again: login, permission, certificate, a key of another type
+├── EncodeError            CMQ-002  a payload or result cannot be written as MessagePack or JSON (also a TypeError)
+├── DecodeError            CMQ-003  bytes on the wire are not what they should be (also a ValueError)
 ├── ConfigError            CMQ-004  an argument is out of range (also a ValueError)
 ├── ShutdownError          CMQ-005  the object was closed, or stopped before the work was done
-├── QueueFullError         CMQ-006  max_stream_len is reached; nothing was written
-├── JobFailedError         CMQ-007  the job that was waited for is dead (see `reason`)
-├── ResultUnavailableError CMQ-008  the job completed, but its result is not in Redis
-├── NotSupportedError      CMQ-009  asked for what this engine does not do
-├── JobTimeoutError        CMQ-010  a handler ran longer than its time limit
+├── NotSupportedError      CMQ-200  asked for what this engine does not do
 ├── QueueBusyError         CMQ-300  jobs are running, and what was asked for would take them away
-└── HandlerError           CMQ-011  what a handler raises to have its job retried
-    └── UnrecoverableError CMQ-024  … to have it buried at once
+├── QueueFullError         CMQ-310  max_stream_len is reached; nothing was written
+├── JobFailedError         CMQ-311  the job that was waited for is dead (see `reason`)
+├── ResultUnavailableError CMQ-312  the job completed, but its result is not in Redis
+├── JobTimeoutError        CMQ-313  a handler ran longer than its time limit (also a TimeoutError)
+└── HandlerError           CMQ-010  what a handler raises to have its job retried
+    └── UnrecoverableError CMQ-011  … to have it buried at once
 
 `values.retry_later` adds `RetryLater` (CMQ-301), which a handler raises to have its job run later.
-`chasqui_engine.spark` adds `DataLossError` (CMQ-030) and `NotRepeatableError` (CMQ-031).
+`chasqui_engine.spark` adds `DataLossError` (CMQ-315) and `NotRepeatableError` (CMQ-316).
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ def error_text(err: BaseException) -> str:
     return str(err) or type(err).__name__
 
 
-class ChasquiError(Exception):
+class ChasquiError(RuntimeError):
     """The root of every error of this package; `code` never changes between releases."""
 
     code = "CMQ-000"
@@ -53,16 +55,16 @@ class RefusedError(RedisError):
     A login, a permission, a certificate, or a key of another type.
     """
 
-    code = "CMQ-012"
+    code = "CMQ-314"
 
 
-class EncodeError(ChasquiError):
+class EncodeError(ChasquiError, TypeError):
     """A value cannot be written as MessagePack, or as JSON within the bounds asked for."""
 
     code = "CMQ-002"
 
 
-class DecodeError(ChasquiError):
+class DecodeError(ChasquiError, ValueError):
     """Bytes read from Redis are not what the wire format says."""
 
     code = "CMQ-003"
@@ -83,13 +85,13 @@ class ShutdownError(ChasquiError):
 class QueueFullError(ChasquiError):
     """`max_stream_len` is reached. Nothing of the call was written."""
 
-    code = "CMQ-006"
+    code = "CMQ-310"
 
 
 class JobFailedError(ChasquiError):
     """The job is in the dead-letter queue; `reason` and `detail` say why."""
 
-    code = "CMQ-007"
+    code = "CMQ-311"
 
     def __init__(self, job_id: str, reason: str, detail: str | None, attempt: int) -> None:
         self.job_id = job_id
@@ -106,16 +108,16 @@ class JobFailedError(ChasquiError):
 class ResultUnavailableError(ChasquiError):
     """The job completed, but no result is stored, or it has expired."""
 
-    code = "CMQ-008"
+    code = "CMQ-312"
 
 
-class NotSupportedError(ChasquiError, RuntimeError):
+class NotSupportedError(ChasquiError):
     """The engine does not support this."""
 
-    code = "CMQ-009"
+    code = "CMQ-200"
 
 
-class QueueBusyError(ChasquiError, RuntimeError):
+class QueueBusyError(ChasquiError):
     """Jobs of the queue are running. Nothing was deleted."""
 
     code = "CMQ-300"
@@ -124,13 +126,13 @@ class QueueBusyError(ChasquiError, RuntimeError):
 class JobTimeoutError(ChasquiError, TimeoutError):
     """The handler ran longer than its time limit. Counts as a failure and is retried."""
 
-    code = "CMQ-010"
+    code = "CMQ-313"
 
 
-class HandlerError(ChasquiError, RuntimeError):
+class HandlerError(ChasquiError):
     """Raise it from a handler to fail the job with a cause: `raise HandlerError(err)`."""
 
-    code = "CMQ-011"
+    code = "CMQ-010"
 
     def __init__(self, err: object = "") -> None:
         super().__init__(err)
@@ -141,6 +143,11 @@ class HandlerError(ChasquiError, RuntimeError):
     def __str__(self) -> str:
         return str(self.err)
 
+    @property
+    def is_unrecoverable(self) -> bool:
+        """Whether it buries the job at once."""
+        return isinstance(self, UnrecoverableError)
+
     @staticmethod
     def unrecoverable(err: object = "") -> UnrecoverableError:
         """An error that buries the job at once, whatever attempts are left."""
@@ -150,4 +157,4 @@ class HandlerError(ChasquiError, RuntimeError):
 class UnrecoverableError(HandlerError):
     """Raise it, or a subclass, from a handler to bury the job at once."""
 
-    code = "CMQ-024"
+    code = "CMQ-011"

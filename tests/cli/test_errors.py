@@ -173,7 +173,7 @@ def test_a_dead_job_has_no_result_to_wait_for(cli: Callable[..., Any], queue: Sy
     client.xadd(f"{{chasqui:{queue.name}}}:dlq", fields)
     said = cli("result", "gone", "-q", queue.name)
     assert (said.code, said.out) == (1, "")
-    for part in ("CMQ-007", "unrecoverable", "no such user", "chasqui dlq peek"):
+    for part in ("CMQ-311", "unrecoverable", "no such user", "chasqui dlq peek"):
         assert part in said.err
     assert "is unknown" in cli("result", "nobody", "-q", queue.name).err
 

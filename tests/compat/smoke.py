@@ -95,7 +95,7 @@ async def check_login() -> None:
 
 async def check_refused(url: str) -> None:
     async with Queue("compat", redis_url=url) as queue:
-        assert (await error_of(queue.add("now", 1), RedisError)).code == "CMQ-012"
+        assert (await error_of(queue.add("now", 1), RedisError)).code == "CMQ-314"
 
 
 async def error_of(work: Awaitable[Any], kind: type[Kind]) -> Kind:

@@ -93,6 +93,7 @@ def test_a_token_of_the_dashboard_is_not_in_the_process_list(valkey_url: str) ->
         ("redis://u:p@h", True),
         ("redis://h?password=p", True),
         ("redis+sentinel://h/m?sentinel_password=p", True),
+        ("redis-sentinel://h?sentinelServiceName=m&sentinelPassword=p", True),
     ],
 )
 def test_where_a_password_may_be(url: str, may: bool) -> None:

@@ -359,3 +359,18 @@ async def test_a_postponed_job(ours: Ours, theirs: Theirs, redis86_url: str, cou
     assert (run[0], run[2], run[3]) == (job.id, {"value": 7}, int(count))
     assert [event["job_id"] for event in scheduled] == [job.id]
     assert named(await theirs.heard(), "failed") == []
+
+
+async def test_a_name_for_an_add_that_may_be_sent_again(
+    ours: Ours, theirs: Theirs, server: Redis, keys: QueueKeys
+) -> None:
+    """Ours and theirs are kept apart: nobody's job is taken for another's."""
+    for n in range(3):
+        await ours.add("ours", n)
+        await theirs.add("theirs", n)
+    facts = await server.xinfo_stream(keys.stream)
+    assert (facts["iids-added"], facts["iids-duplicates"], facts["length"]) == (6, 0, 6)
+    await theirs.work()
+    assert sorted(run[1:3] for run in await theirs.wait_for_runs(6)) == [
+        [n, k] for n in ("ours", "theirs") for k in range(3)
+    ]

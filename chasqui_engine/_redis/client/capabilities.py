@@ -11,8 +11,8 @@ from typing import Any
 from chasqui_engine.runtime.identity import for_client_list, library_name, version
 from chasqui_engine.values.errors import RedisError
 
-# FUNCTION came to Redis together with the flags of scripts.
-PROBE = (("INFO",), ("COMMAND", "INFO", "XACKDEL", "FUNCTION"))
+# FUNCTION came to Redis together with the flags of scripts, XCFGSET together with XADD … IDMP.
+PROBE = (("INFO",), ("COMMAND", "INFO", "XACKDEL", "FUNCTION", "XCFGSET"))
 """Commands whose replies `Capabilities.read` takes."""
 
 OLDEST = (6, 2)
@@ -38,6 +38,8 @@ class Capabilities:
     """Scripts may request to run on a full server (Redis 7, Valkey)."""
     setinfo: bool
     """`CLIENT SETINFO`: CLIENT LIST shows which library a client is (Redis 7.2, Valkey)."""
+    idmp: bool
+    """`XADD … IDMP`: an add that is sent again is recognised (Redis 8.6)."""
     run_id: str
     """Identifies the server, whatever address it is reached at; empty if unknown."""
 
@@ -48,7 +50,7 @@ class Capabilities:
         valkey = "valkey_version" in facts
         # Valkey reports a redis_version for compatibility; its features depend on its own version.
         redis_version = _numbers(facts.get("redis_version", ""))
-        ackdel, functions = _read_commands(commands)
+        ackdel, functions, idmp = _read_commands(commands)
         return Capabilities(
             server="valkey" if valkey else "redis",
             version=facts.get("valkey_version" if valkey else "redis_version", "unknown"),
@@ -56,6 +58,7 @@ class Capabilities:
             ackdel=ackdel,
             script_flags=valkey or functions or redis_version >= _SCRIPT_FLAGS,
             setinfo=valkey or redis_version >= _CLIENT_SETINFO,
+            idmp=idmp,
             run_id=facts.get("run_id", ""),
         )
 
@@ -86,11 +89,12 @@ def read_info(info: Any) -> dict[str, str]:
     return dict(line.split(":", 1) for line in lines if ":" in line)
 
 
-def _read_commands(commands: Any) -> tuple[bool, bool]:
+def _read_commands(commands: Any) -> tuple[bool, bool, bool]:
     """Which of the requested commands the server has; none if it does not say."""
-    if not isinstance(commands, list) or len(commands) != 2:
-        return False, False
-    return commands[0] is not None, commands[1] is not None
+    if not isinstance(commands, list) or len(commands) != len(PROBE[1]) - 2:
+        return False, False, False
+    ackdel, functions, idmp = (command is not None for command in commands)
+    return ackdel, functions, idmp
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import hiredis
@@ -27,6 +27,8 @@ from chasqui_engine.runtime.clock import monotonic
 from chasqui_engine.values.errors import ChasquiError, RedisError, RefusedError, ShutdownError
 
 Argument = str | bytes | int | float
+Resend = bool | Callable[[], bool]
+"""Whether running a command twice does no harm: always, never, or as long as this says so."""
 
 REPLY_TIMEOUT_S = 10.0
 """Without any traffic on the connection for this long, a reply is given up."""
@@ -64,6 +66,8 @@ class _Problem(NamedTuple):
     """The error to raise when patience ends."""
     warning: str | None
     """The text for the log; None if the problem may be over immediately."""
+    in_doubt: bool = False
+    """Whether the command may have run."""
 
 
 class Link:
@@ -86,7 +90,7 @@ class Link:
         await self._live_wire(patience_s)
         return self
 
-    async def call(self, *command: Argument, resend: bool = True, timeout_s: float = REPLY_TIMEOUT_S) -> Reply:
+    async def call(self, *command: Argument, resend: Resend = True, timeout_s: float = REPLY_TIMEOUT_S) -> Reply:
         """One command, one reply. `resend` means that running it twice is harmless."""
         reply = (await self._exchange(pack(command), 1, resend, timeout_s))[0]
         if type(reply) is ReplyError:
@@ -104,7 +108,7 @@ class Link:
         return await self._exchange(b"".join(packed), len(packed), True, timeout_s)
 
     async def run(
-        self, script: Script, keys: Sequence[Argument], args: Sequence[Argument], *, resend: bool = True
+        self, script: Script, keys: Sequence[Argument], args: Sequence[Argument], *, resend: Resend = True
     ) -> Reply:
         """Runs a script by its hash; a server that does not have it yet gets the source."""
         if self._wire is None:
@@ -143,7 +147,7 @@ class Link:
         self._closed = True
         self.drop()
 
-    async def _exchange(self, packed: bytes, count: int, resend: bool, timeout_s: float) -> list[Reply]:
+    async def _exchange(self, packed: bytes, count: int, resend: Resend, timeout_s: float) -> list[Reply]:
         wire = self._wire
         if wire is None or not wire.alive:
             wire = await self._live_wire(self._patience_s)
@@ -151,7 +155,7 @@ class Link:
         return await self._retry(tried, packed, count, resend, timeout_s) if isinstance(tried, _Problem) else tried
 
     async def _try(
-        self, wire: RedisProtocol, packed: bytes, count: int, resend: bool, timeout_s: float
+        self, wire: RedisProtocol, packed: bytes, count: int, resend: Resend, timeout_s: float
     ) -> list[Reply] | _Problem:
         address = self._endpoint.address
         try:
@@ -160,12 +164,10 @@ class Link:
             if self._closed:
                 raise ShutdownError("closed while waiting for the server") from None
             if not resend:
-                raise RedisError(
-                    f"lost the connection to {address} ({lost}) before it confirmed the command, "
-                    "which may or may not have run; jobs with a job id can be added again safely"
-                ) from lost
+                raise self._unconfirmed(lost) from lost
             error = RedisError(f"lost the connection to {address} repeatedly: {lost}")
-            return _Problem(error, f"{address} does not answer" if type(lost) is SilentError else None)
+            warning = f"{address} does not answer" if type(lost) is SilentError else None
+            return _Problem(error, warning, in_doubt=callable(resend))
         refusal = _refusal(replies) if count > 1 or type(replies[0]) is ReplyError else None
         if refusal is None:
             return replies
@@ -173,11 +175,20 @@ class Link:
             wire.abort("the server redirected the command to another node")
         return _Problem(CommandError(refusal), f"{address} refuses a command: {refusal.rstrip('.')}")
 
-    async def _retry(self, problem: _Problem, packed: bytes, count: int, resend: bool, timeout_s: float) -> list[Reply]:
+    def _unconfirmed(self, why: object) -> RedisError:
+        return RedisError(
+            f"lost the connection to {self._endpoint.address} ({why}) before it confirmed the command, "
+            "which may or may not have run; jobs with a job id can be added again safely"
+        )
+
+    async def _retry(
+        self, problem: _Problem, packed: bytes, count: int, resend: Resend, timeout_s: float
+    ) -> list[Reply]:
         """Retries until it works or patience ends; logs it, unless the break is short."""
         give_up_at = monotonic() + self._patience_s
         pause_s = _FIRST_PAUSE_S
         is_logged = is_recovered = False
+        in_doubt = problem.in_doubt
         try:
             while True:
                 if problem.warning is not None and not is_logged:
@@ -188,12 +199,21 @@ class Link:
                 await asyncio.sleep(pause_s * random.uniform(0.5, 1))
                 pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
                 wire = await self._live_wire(self._patience_s)
+                if in_doubt and callable(resend) and not resend():
+                    raise problem.error
                 tried = await self._try(wire, packed, count, resend, timeout_s)
                 if not isinstance(tried, _Problem):
                     is_recovered = True
+                    if in_doubt and (refusal := _final_refusal(tried)):
+                        raise CommandError(refusal)
                     return tried
+                in_doubt = in_doubt or tried.in_doubt
                 # One loss may be the network's fault; a second one is a real problem.
                 problem = tried if tried.warning is not None else _Problem(tried.error, str(tried.error.args[0]))
+        except RedisError as err:
+            if in_doubt:
+                raise self._unconfirmed(err.args[0]) from err
+            raise
         finally:
             if is_logged:
                 self._outage.end(is_recovered=is_recovered)
@@ -276,6 +296,12 @@ def _refusal(replies: list[Reply]) -> str | None:
             if is_for_later(text):
                 return text
     return None
+
+
+def _final_refusal(replies: list[Reply]) -> str | None:
+    """The server's words, if it does not do what it was asked; that it does not know a script is none."""
+    reply = replies[0]
+    return str(reply) if type(reply) is ReplyError and not str(reply).startswith("NOSCRIPT") else None
 
 
 def is_for_later(refusal: str) -> bool:

@@ -7,11 +7,13 @@ import re
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from chasqui_engine._redis.client.spellings import respell
 from chasqui_engine.values.config import DEFAULT_URL, URL_VARIABLE
 from chasqui_engine.values.errors import ConfigError
 
 SCHEMES = (
     "redis:// rediss:// unix:// embedded:// redis+sentinel:// rediss+sentinel:// redis+cluster:// rediss+cluster://"
+    " (or valkey, and - for +)"
 )
 _HOST = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]+]|[^\s:\[\]]*)(?::(?P<port>\d{1,5}))?")
 _HIGHEST_PORT = 65535
@@ -48,10 +50,10 @@ class UrlParts(NamedTuple):
 
 
 def resolve_url(url: str | None) -> str:
-    """The URL to use: the one given, else `CHASQUI_REDIS_URL`, else the local default."""
+    """The URL to use, in our spelling: the one given, else `CHASQUI_REDIS_URL`, else the local default."""
     if url is not None and not isinstance(url, str):
         raise ConfigError(f"redis_url must be a string, got {type(url).__name__}")
-    return url or os.environ.get(URL_VARIABLE) or DEFAULT_URL
+    return respell(url or os.environ.get(URL_VARIABLE) or DEFAULT_URL)
 
 
 def apply_tls(url: str | None, tls: bool) -> str | None:

@@ -40,6 +40,16 @@ class Due:
     """One id per due job, in due order; empty for a job without one."""
 
 
+@dataclass(frozen=True, slots=True)
+class Promoted:
+    """What one round of promotion did, and what it left."""
+
+    count: int
+    """Jobs that were still there to move."""
+    lag_ms: int
+    """How overdue the first that is left is; 0 when nothing is."""
+
+
 async def schedule(
     link: Link,
     keys: QueueKeys,
@@ -108,13 +118,13 @@ def _whole_ms(score: float) -> int:
     return int(max(0.0, min(score, _FURTHEST_MS)))
 
 
-async def promote(link: Link, keys: QueueKeys, job_ids: Sequence[bytes], *, events_max: int) -> int:
-    """Moves the jobs found by `due` onto the stream; returns how many were still delayed."""
+async def promote(link: Link, keys: QueueKeys, job_ids: Sequence[bytes], *, events_max: int) -> Promoted:
+    """Moves the jobs found by `due` onto the stream."""
     own = [job_id for job_id in job_ids if job_id]
     index = keys.delayed_index("").encode()
     used: list[Argument] = [keys.delayed, keys.stream, keys.events, *(index + job_id for job_id in own)]
-    moved: int = await link.run(_PROMOTE, used, [events_max, len(job_ids), _ROUND_BYTES, *own])
-    return moved
+    moved, now_ms, first = await link.run(_PROMOTE, used, [events_max, len(job_ids), _ROUND_BYTES, *own])
+    return Promoted(moved, max(0, now_ms - _whole_ms(float(first))) if first else 0)
 
 
 async def promote_one(link: Link, keys: QueueKeys, job_id: str, member: bytes, *, events_max: int) -> bool:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from chasqui_engine._redis.client.link import Argument, CommandError, Link
 from chasqui_engine._redis.client.replies import ReplyError, decode_text
 from chasqui_engine._redis.commands import scripts
+from chasqui_engine._redis.commands.fences import Fence
 from chasqui_engine._redis.commands.keys import QueueKeys
 from chasqui_engine.codec.envelope import encode_payload
 from chasqui_engine.values.errors import QueueFullError
@@ -33,23 +34,27 @@ async def add(
     max_len: int,
     trim: bool,
     taken_ttl_s: int,
+    fence: Fence | None = None,
     to_come: int = 0,
 ) -> Added:
     """Adds (name, envelope, own id or None), all or none.
 
-    `to_come` more jobs of the same call must fit as well.
+    `to_come` more jobs of the same call must fit as well. A fence is for
+    what is not trimmed and has a job without an id.
     """
     used = [keys.stream]
-    args: list[Argument] = [max_len if trim else max_len - to_come, int(trim), taken_ttl_s]
+    known_as = ("", "") if fence is None else (fence.lane, fence.number)
+    args: list[Argument] = [max_len if trim else max_len - to_come, int(trim), taken_ttl_s, *known_as]
     for name, envelope, own_id in jobs:
         if own_id is None:
             args += (name, envelope, 0)
         else:
             used.append(keys.taken(own_id))
             args += (name, envelope, len(used))
-    # Not resent: jobs without an id would be added twice.
+    # Resent without a fence, jobs without an id would be added twice.
+    resend = len(used) == len(jobs) + 1 if fence is None else fence.holds
     try:
-        added = Added(*await link.run(_ADD, used, args, resend=len(used) == len(jobs) + 1))
+        added = Added(*await link.run(_ADD, used, args, resend=resend))
     except CommandError as err:
         _raise_with_way_out(keys, err)
         raise
@@ -61,11 +66,15 @@ async def add(
     return added
 
 
-async def add_unasked(link: Link, keys: QueueKeys, name: str, envelope: bytes) -> None:
+async def add_unasked(link: Link, keys: QueueKeys, name: str, envelope: bytes, fence: Fence | None) -> None:
     """Adds one job without an id of its own to a stream that is known to have room."""
     fields = ("d", envelope, "n", name) if name else ("d", envelope)
     try:
-        await link.call("XADD", keys.stream, "*", *fields, resend=False)
+        if fence is None:
+            await link.call("XADD", keys.stream, "*", *fields, resend=False)
+        else:
+            known_as = ("IDMP", fence.lane, fence.number)
+            await link.call("XADD", keys.stream, *known_as, "*", *fields, resend=fence.holds)
     except CommandError as err:
         _raise_with_way_out(keys, err)
         raise

@@ -65,7 +65,7 @@ def _fail_without_result(info: JobInfo, queue: str) -> NoReturn:
     fail(
         f"there is no result of job {info.id}, which is {info.state}",
         steps.get(info.state, "wait for it with --wait, and run the worker with --store-results"),
-        code="CMQ-008",
+        code="CMQ-312",
         exit_code=NOT_THERE,
     )
 
@@ -74,6 +74,6 @@ def _fail_unknown(job_id: str, queue: str, exit_code: int) -> NoReturn:
     fail(
         f"job {job_id} is unknown in queue {queue}",
         "check the id and the queue; jobs that ended long ago are forgotten",
-        code="CMQ-008",
+        code="CMQ-312",
         exit_code=exit_code,
     )

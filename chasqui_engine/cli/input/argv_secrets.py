@@ -26,7 +26,7 @@ def hide_secrets() -> None:
 
 def is_secret(variable: str, value: str) -> bool:
     """A token always is; a URL is if it has a login, or a query that may hold one."""
-    return variable != "CHASQUI_REDIS_URL" or "@" in value or "password" in value
+    return variable != "CHASQUI_REDIS_URL" or "@" in value or "password" in value.lower()
 
 
 def split_secrets(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:

@@ -36,7 +36,7 @@ _log = logging.getLogger("chasqui.spark")
 class DataLossError(ChasquiError):
     """Entries were trimmed before they were read."""
 
-    code = "CMQ-030"
+    code = "CMQ-315"
 
 
 @dataclass

@@ -24,7 +24,7 @@ _PACE_S = 0.25
 class NotRepeatableError(ChasquiError):
     """A repeated task or write had other rows or partitions than the first time."""
 
-    code = "CMQ-031"
+    code = "CMQ-316"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -174,7 +174,7 @@ def test_results(cli: Callable[..., Any], queue: SyncQueue, client: redis.Redis)
     job = queue.add("n", 1)
     said = cli("result", job.id, "-q", queue.name)
     assert (said.code, said.out) == (3, "")
-    assert "CMQ-008" in said.err
+    assert "CMQ-312" in said.err
     assert "waiting" in said.err
     client.set(f"{{chasqui:{queue.name}}}:result:{job.id}", b"\x92\x01\xa1x")
     assert cli("result", queue.name, job.id).out.strip().replace("\n", "").replace(" ", "") == '[1,"x"]'

@@ -174,7 +174,7 @@ async def test_a_change_that_fails_is_in_the_audit_log_too(
         with caplog.at_level(logging.INFO, "chasqui.audit"):
             await api.post("queue/dead/delete", {"ids": ["1-1"]}, expect=503)
     [line] = audited(caplog)
-    assert (line["action"], line["ids"], line["failed"]) == ("delete", ["1-1"], "CMQ-012")
+    assert (line["action"], line["ids"], line["failed"]) == ("delete", ["1-1"], "CMQ-314")
     await raw.delete(dead_key(queue_name))
 
 

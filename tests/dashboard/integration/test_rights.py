@@ -68,7 +68,7 @@ async def test_a_monitor_sees_everything_and_changes_nothing(
         assert listed["connections"][0]["queues"][0]["dead"] == 1
         assert await refusals(admin) == []
         answer = await api.post("queue/dead/delete", {"ids": [filled]}, expect=503)
-        assert answer["error"]["code"] == "CMQ-012"
+        assert answer["error"]["code"] == "CMQ-314"
         await api.post("queue/pause", expect=503)
     assert await admin.xlen(dead_key(QUEUE)) == 1
     await app.state.dashboard.close()

@@ -106,7 +106,7 @@ async def test_a_job_that_dies_says_so_at_once(queue: Queue, redis_url: str, que
         with pytest.raises(JobFailedError):
             await failed.wait_for_result(timeout=30)
     error = death.value
-    assert (error.job_id, error.reason, error.attempt, error.code) == (dead.id, "unrecoverable", 1, "CMQ-007")
+    assert (error.job_id, error.reason, error.attempt, error.code) == (dead.id, "unrecoverable", 1, "CMQ-311")
     assert error.detail == "UnrecoverableError: no use"
     assert (failure.value.reason, failure.value.attempt) == ("retries_exhausted", 2)
     copy = pickle.loads(pickle.dumps(error))

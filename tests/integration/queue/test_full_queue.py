@@ -41,7 +41,7 @@ async def test_a_full_queue_refuses_with_nothing_written(redis_url: str, raw: Re
         before = await keys_of(raw, queue_name)
         with pytest.raises(QueueFullError, match=r"no room for 1 .* max_stream_len=3") as refusal:
             await producer.add(4)
-        assert refusal.value.code == "CMQ-006"
+        assert refusal.value.code == "CMQ-310"
         with pytest.raises(QueueFullError):
             await producer.add_with_id("mine", 4)
         with pytest.raises(QueueFullError):

@@ -69,7 +69,7 @@ async def test_producers_add_jobs(redis_url: str, raw: Redis, queue_name: str) -
 
 def test_workers_and_the_embedded_server_say_what_they_need() -> None:
     rest = "needs POSIX (Linux, macOS); queues and producers run on any system"
-    assert json.loads(run(REFUSED)) == [f"[CMQ-009] a worker {rest}", f"[CMQ-009] embedded:// {rest}"]
+    assert json.loads(run(REFUSED)) == [f"[CMQ-200] a worker {rest}", f"[CMQ-200] embedded:// {rest}"]
 
 
 def test_the_command_adds_and_looks(valkey_url: str, queue_name: str) -> None:

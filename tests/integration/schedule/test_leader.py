@@ -10,8 +10,10 @@ import pytest
 from redis.asyncio import Redis
 
 from chasqui_engine import Promoter, PromoterConfig, Scheduler, SchedulerConfig
+from chasqui_engine.metrics import InMemorySink, LockOutcome
 from chasqui_engine.runtime.clock import monotonic
 from tests.servers import ServerProcess
+from tests.support.consumers import Recorder, consuming
 from tests.support.queues import running
 from tests.support.waiting import until
 
@@ -49,6 +51,27 @@ async def test_one_of_many_leads_and_another_takes_over_at_once(
             await until(lambda gone=holder: _is_not(raw, lock, gone))
     assert seen == set(stops)
     assert await raw.get(lock) is None
+
+
+@pytest.mark.parametrize("role", ROLES)
+async def test_a_sink_hears_who_leads(redis_url: str, raw: Redis, queue_name: str, role: str) -> None:
+    first, second = InMemorySink(), InMemorySink()
+    async with running(service(role, redis_url, queue_name, "first", metrics=first).run):
+        await until(lambda: first.events(LockOutcome))
+        async with running(service(role, redis_url, queue_name, "second", metrics=second).run):
+            await until(lambda: second.events(LockOutcome))
+    assert first.events(LockOutcome) == [LockOutcome.ACQUIRED]
+    assert second.events(LockOutcome) == [LockOutcome.HELD]
+
+
+async def test_a_workers_sink_hears_of_its_scheduler_too(redis_url: str, queue_name: str) -> None:
+    sink, own = InMemorySink(), InMemorySink()
+    async with consuming(redis_url, queue_name, Recorder(), metrics=sink, run_scheduler=True):
+        await until(lambda: len(sink.events(LockOutcome)) == 2)
+    options = {"run_scheduler": True, "scheduler": SchedulerConfig(metrics=own)}
+    async with consuming(redis_url, queue_name, Recorder(), delayed_enabled=False, metrics=sink, **options):
+        await until(lambda: own.events(LockOutcome) == [LockOutcome.ACQUIRED])
+    assert sink.events(LockOutcome) == [LockOutcome.ACQUIRED] * 2
 
 
 async def _is_not(raw: Redis, lock: str, holder: bytes) -> bool:

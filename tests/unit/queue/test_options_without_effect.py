@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from chasqui_engine import ConsumerConfig, Job, ProducerConfig, PromoterConfig, Queue, RepeatPattern, SchedulerConfig
-from chasqui_engine.metrics import InMemorySink
 from chasqui_engine.queue.coercion import bulk_spec
 
 HOURLY = RepeatPattern.every(3_600_000)
@@ -20,7 +19,6 @@ HOURLY = RepeatPattern.every(3_600_000)
         (ProducerConfig, "pool_size", 3, "leave it out"),
         (PromoterConfig, "max_stream_len", 3, "ProducerConfig.max_stream_len"),
         (SchedulerConfig, "max_stream_len", 3, "ProducerConfig.max_stream_len"),
-        (SchedulerConfig, "metrics", InMemorySink(), "ConsumerConfig.metrics"),
         (ConsumerConfig, "delayed_max_stream_len", 3, "ProducerConfig.max_stream_len"),
     ],
 )

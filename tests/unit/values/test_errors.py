@@ -28,18 +28,18 @@ from chasqui_engine import (
 
 CODES: dict[type[ChasquiError], str] = {
     RedisError: "CMQ-001",
-    RefusedError: "CMQ-012",
+    RefusedError: "CMQ-314",
     EncodeError: "CMQ-002",
     DecodeError: "CMQ-003",
     ConfigError: "CMQ-004",
     ShutdownError: "CMQ-005",
-    QueueFullError: "CMQ-006",
-    JobFailedError: "CMQ-007",
-    ResultUnavailableError: "CMQ-008",
-    NotSupportedError: "CMQ-009",
-    JobTimeoutError: "CMQ-010",
-    HandlerError: "CMQ-011",
-    UnrecoverableError: "CMQ-024",
+    QueueFullError: "CMQ-310",
+    JobFailedError: "CMQ-311",
+    ResultUnavailableError: "CMQ-312",
+    NotSupportedError: "CMQ-200",
+    JobTimeoutError: "CMQ-313",
+    HandlerError: "CMQ-010",
+    UnrecoverableError: "CMQ-011",
     QueueBusyError: "CMQ-300",
     RetryLater: "CMQ-301",
 }
@@ -60,6 +60,23 @@ def test_no_two_share_a_code() -> None:
     assert len(set(CODES.values())) == len(CODES)
 
 
+# Of ChasquiMQ's page of codes: 1xx are its Node package's, 2xx its Python package's.
+MEANINGS_OF_CHASQUIMQ = {
+    "CMQ-001": RedisError,
+    "CMQ-002": EncodeError,
+    "CMQ-003": DecodeError,
+    "CMQ-004": ConfigError,
+    "CMQ-005": ShutdownError,
+    "CMQ-010": HandlerError,
+    "CMQ-011": UnrecoverableError,
+    "CMQ-200": NotSupportedError,
+}
+
+
+def test_a_code_below_300_means_what_it_means_in_chasquimq() -> None:
+    assert {code: error for error, code in CODES.items() if code < "CMQ-300"} == MEANINGS_OF_CHASQUIMQ
+
+
 @pytest.mark.parametrize("error", [RedisError, EncodeError, DecodeError, ConfigError, ShutdownError, QueueFullError])
 def test_the_code_stands_before_the_text(error: type[ChasquiError]) -> None:
     assert str(error("what went wrong")) == f"[{error.code}] what went wrong"
@@ -69,7 +86,11 @@ def test_the_code_stands_before_the_text(error: type[ChasquiError]) -> None:
     ("error", "builtin"),
     [
         (ConfigError, ValueError),
+        (ConfigError, RuntimeError),
+        (DecodeError, ValueError),
+        (EncodeError, TypeError),
         (NotSupportedError, RuntimeError),
+        (RedisError, RuntimeError),
         (JobTimeoutError, TimeoutError),
         (UnrecoverableError, RuntimeError),
     ],
@@ -81,7 +102,7 @@ def test_what_chasquimq_programs_catch_still_catches(error: type[ChasquiError], 
 def test_a_failed_job_says_what_became_of_it() -> None:
     error = JobFailedError("id", "retries_exhausted", "ValueError: x", 3)
     assert (error.job_id, error.reason, error.detail, error.attempt) == ("id", "retries_exhausted", "ValueError: x", 3)
-    assert str(error) == "[CMQ-007] job id died after 3 run(s) (retries_exhausted): ValueError: x"
+    assert str(error) == "[CMQ-311] job id died after 3 run(s) (retries_exhausted): ValueError: x"
     assert str(JobFailedError("id", "malformed", None, 0)).endswith("(malformed)")
 
 
@@ -107,3 +128,5 @@ def test_an_unrecoverable_error_is_a_handlers_error() -> None:
     assert type(error) is UnrecoverableError
     assert isinstance(error, HandlerError)
     assert isinstance(error.__cause__, KeyError)
+    assert error.is_unrecoverable
+    assert not HandlerError("x").is_unrecoverable

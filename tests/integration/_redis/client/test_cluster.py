@@ -43,6 +43,10 @@ async def test_one_node_is_enough_to_find_all(cluster: Cluster, queue_name: str)
         await check_round_trip(f"{queue_name}-{n}", f"redis+cluster://127.0.0.1:1,127.0.0.1:{cluster.nodes[n].port}")
 
 
+async def test_a_url_as_chasquimq_spells_it(cluster: Cluster, queue_name: str) -> None:
+    await check_round_trip(queue_name, f"valkey-cluster://127.0.0.1:1?node=127.0.0.1:{cluster.nodes[0].port}")
+
+
 async def test_a_server_that_is_no_cluster(valkey_url: str) -> None:
     async with Queue("q", redis_url=valkey_url.replace("redis://", "redis+cluster://")) as queue:
         with pytest.raises(RedisError, match="cluster support disabled"):

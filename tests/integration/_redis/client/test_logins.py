@@ -73,7 +73,7 @@ async def test_what_an_acl_forbids_is_an_error_that_says_so(admin: Redis, queue_
     async with Queue(queue_name, redis_url=url_of(admin, "reader:r@")) as queue:
         with pytest.raises(RedisError, match="NOPERM") as caught:
             await queue.add("n", 1)
-    assert caught.value.code == "CMQ-012"
+    assert caught.value.code == "CMQ-314"
 
 
 async def test_a_user_who_may_not_ask_what_the_server_is(admin: Redis, queue_name: str) -> None:

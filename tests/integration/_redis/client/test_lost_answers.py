@@ -8,8 +8,18 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from redis.asyncio import Redis
 
-from chasqui_engine import Producer, ProducerConfig, RedisError, RepeatableSpec, RepeatPattern
+from chasqui_engine import (
+    AddOptions,
+    Producer,
+    ProducerConfig,
+    QueueFullError,
+    RedisError,
+    RepeatableSpec,
+    RepeatPattern,
+)
+from chasqui_engine._redis.commands import fences
 from chasqui_engine._redis.commands.keys import QueueKeys
 from tests.support.connections.proxy import Proxy
 from tests.support.queues import delayed_jobs, waiting_jobs
@@ -17,8 +27,6 @@ from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
-
-    from redis.asyncio import Redis
 
 SPEC = RepeatableSpec("n", RepeatPattern.every(60_000), 1, key="k")
 
@@ -68,13 +76,101 @@ async def test_an_add_with_an_id_is_sent_again(shaky: Shaky, raw: Redis, queue_n
     assert [job.id for job in await waiting_jobs(raw, queue_name)] == ["known", "mine"]
 
 
-async def test_an_add_without_an_id_is_in_doubt(shaky: Shaky, raw: Redis, queue_name: str) -> None:
-    async def added() -> bool:
-        return len(await waiting_jobs(raw, queue_name)) == 2
+async def has_idmp(raw: Redis) -> bool:
+    """Whether the server knows an add that is sent again."""
+    facts = await raw.info("server")
+    return "valkey_version" not in facts and facts["redis_version"] >= "8.6"
 
-    with pytest.raises(RedisError, match="may or may not"):
-        await shaky.lose_answer(shaky.producer.add(2), added)
-    assert await added()
+
+async def add_one(producer: Producer) -> list[str]:
+    return [await producer.add("unasked")]
+
+
+async def add_two(producer: Producer) -> list[str]:
+    return await producer.add_bulk(["bulk", "bulk"])
+
+
+async def add_mixed(producer: Producer) -> list[str]:
+    return await producer.add_now([("own", AddOptions(id="mine")), ("bulk", AddOptions(name="n"))])
+
+
+@pytest.mark.parametrize("add", [add_one, add_two, add_mixed])
+@pytest.mark.parametrize("taken", [False, True])
+async def test_an_add_without_an_id_is_sent_again_where_the_server_knows_it(
+    redis_url: str, raw: Redis, queue_name: str, add: Any, taken: bool
+) -> None:
+    """It is there once, also when a worker has taken it off the stream in between, and when the stream is full by then.
+
+    Elsewhere the caller is told that it is in doubt.
+    """
+    keys = QueueKeys(queue_name)
+    config = ProducerConfig(queue_name=queue_name, max_stream_len=10**6 if add is add_one else 3)
+    async with Proxy(redis_url) as proxy, await Producer.connect(proxy.url, config) as producer:
+        await producer.add_bulk(["known"])
+
+        async def done() -> bool:
+            if await raw.xlen(keys.stream) < 2:
+                return False
+            return not taken or await raw.xtrim(keys.stream, maxlen=0) > 0
+
+        calling = Shaky(producer, proxy).lose_answer(add(producer), done)
+        if await has_idmp(raw):
+            ids = await calling
+            waiting = [job.id for job in await waiting_jobs(raw, queue_name)]
+            assert waiting[1:] == ([] if taken else ids)
+            assert producer.added == 1 + len(ids) - (add is add_mixed)
+        else:
+            with pytest.raises(RedisError, match="may or may not"):
+                await calling
+
+
+async def test_an_add_that_a_full_queue_refuses_leaves_nothing(redis_url: str, raw: Redis, queue_name: str) -> None:
+    config = ProducerConfig(queue_name=queue_name, max_stream_len=2)
+    async with await Producer.connect(redis_url, config) as producer:
+        await producer.add("first")
+        with pytest.raises(QueueFullError):
+            await producer.add_bulk(["second", "third"])
+        assert [job.payload for job in await waiting_jobs(raw, queue_name)] == ["first"]
+        await producer.add_now([("first again", AddOptions(id="own")), ("own again", AddOptions(id="own"))])
+        assert producer.added == 2
+
+
+async def test_an_add_is_in_doubt_when_more_were_sent_since_than_a_server_remembers(
+    redis86_url: str, queue_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fences, "_HOLDS", 1)
+    async with Proxy(redis86_url) as proxy, Redis.from_url(redis86_url) as raw:
+        config = ProducerConfig(queue_name=queue_name)
+        async with await Producer.connect(proxy.url, config) as producer:
+            await producer.add("known")
+            proxy.hold_replies()
+            calling = [asyncio.create_task(producer.add(n)) for n in range(3)]
+            await until(lambda: _has_length(raw, queue_name, 4))
+            proxy.cut()
+            ended = await asyncio.gather(*calling, return_exceptions=True)
+        assert [isinstance(end, str) for end in ended] == [False, False, True]
+        assert all("may or may not" in str(end) for end in ended[:2])
+        assert await raw.xlen(QueueKeys(queue_name).stream) == 4
+
+
+async def _has_length(raw: Redis, queue_name: str, length: int) -> bool:
+    return bool(await raw.xlen(QueueKeys(queue_name).stream) == length)
+
+
+async def test_an_add_is_in_doubt_when_the_server_does_not_come_back(redis86_url: str, queue_name: str) -> None:
+    async with Proxy(redis86_url) as proxy, Redis.from_url(redis86_url) as raw:
+        config = ProducerConfig(queue_name=queue_name)
+        async with await Producer.connect(
+            f"{proxy.url}?socket_connect_timeout=0.2", config, connection_patience=0.3
+        ) as producer:
+            await producer.add("known")
+            proxy.hold_replies()
+            calling = asyncio.create_task(producer.add("lost"))
+            await until(lambda: _has_length(raw, queue_name, 2))
+            proxy.stall()
+            proxy.cut()
+            with pytest.raises(RedisError, match="may or may not"):
+                await calling
 
 
 async def test_a_delayed_add_with_an_id_is_sent_again(shaky: Shaky, raw: Redis, queue_name: str) -> None:

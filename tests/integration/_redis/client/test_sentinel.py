@@ -18,9 +18,16 @@ async def test_the_master_is_found_and_found_again(queue_name: str, kind: str) -
     """One set of servers for all of it, since it takes seconds to come up."""
     with Watched(kind) as watched:
         await check_round_trip(queue_name, watched.url)
+        await check_round_trip(f"{queue_name}-theirs", _as_chasquimq_spells_it(watched))
         await _check_refusals(watched)
         await _check_a_dead_sentinel(watched, queue_name)
         await _check_failover(watched, f"{queue_name}-failover")
+
+
+def _as_chasquimq_spells_it(watched: Watched) -> str:
+    first, *others = (f"127.0.0.1:{sentinel.port}" for sentinel in watched.sentinels)
+    nodes = "".join(f"&node={place}" for place in others)
+    return f"valkey-sentinel://{first}/0?sentinelServiceName=main&sentinelPassword={watched.password}{nodes}"
 
 
 async def _check_refusals(watched: Watched) -> None:

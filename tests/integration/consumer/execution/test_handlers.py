@@ -266,7 +266,7 @@ async def test_a_time_limit_for_all(redis_url: str, raw: Redis, queue_name: str,
     assert await _outcomes(redis_url, raw, queue_name, handler, 0, 0.6, time_limit_secs=0.2) == ["ok", "err"]
     (letter,) = await dead_letters_of(raw, queue_name)
     assert letter["reason"] == b"retries_exhausted"
-    assert letter["detail"] == b"JobTimeoutError: [CMQ-010] the handler ran longer than 0.2 s"
+    assert letter["detail"] == b"JobTimeoutError: [CMQ-313] the handler ran longer than 0.2 s"
 
 
 async def test_a_thread_over_its_time_limit_is_not_run_again_before_it_has_ended(
@@ -286,7 +286,7 @@ async def test_a_thread_over_its_time_limit_is_not_run_again_before_it_has_ended
     assert all(before[1] <= after[0] for before, after in itertools.pairwise(spans))
     assert "a thread cannot be stopped" in caplog.text
     (letter,) = await dead_letters_of(raw, queue_name)
-    assert letter["detail"] == b"JobTimeoutError: [CMQ-010] the handler ran longer than 0.1 s"
+    assert letter["detail"] == b"JobTimeoutError: [CMQ-313] the handler ran longer than 0.1 s"
 
 
 async def test_a_time_limit_by_job(redis_url: str, raw: Redis, queue_name: str) -> None:
@@ -303,7 +303,7 @@ async def test_a_time_limit_by_job(redis_url: str, raw: Redis, queue_name: str) 
     )
     assert kinds == ["err", "ok", "err"]
     details = [letter["detail"] for letter in await dead_letters_of(raw, queue_name)]
-    assert details == [b"JobTimeoutError: [CMQ-010] the handler ran longer than 0.05 s", b"KeyError: 'unknown'"]
+    assert details == [b"JobTimeoutError: [CMQ-313] the handler ran longer than 0.05 s", b"KeyError: 'unknown'"]
 
 
 async def test_a_job_over_its_time_limit_is_retried(redis_url: str, raw: Redis, queue_name: str) -> None:

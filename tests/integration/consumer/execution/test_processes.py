@@ -76,7 +76,7 @@ async def test_a_call_over_its_time_limit_is_ended(valkey_url: str, queue_name: 
         pid = await (await queue.add("", ["pid"])).wait_for_result(timeout=20)
         limit = 0.2
         began = monotonic()
-        with pytest.raises(JobFailedError, match="CMQ-010"):
+        with pytest.raises(JobFailedError, match="CMQ-313"):
             await (await queue.add("", ["sleep", 30])).wait_for_result(timeout=20)
         assert monotonic() - began < 5
         limit = 20.0

@@ -20,34 +20,36 @@ def info(**facts: str) -> bytes:
 
 def test_the_probe_asks_for_what_read_takes() -> None:
     assert len(PROBE) == 2
-    assert PROBE[1][2:] == ("XACKDEL", "FUNCTION")
+    assert PROBE[1][2:] == ("XACKDEL", "FUNCTION", "XCFGSET")
 
 
 @pytest.mark.parametrize(
-    ("version", "commands", "ackdel", "script_flags"),
+    ("version", "commands", "ackdel", "script_flags", "idmp"),
     [
-        ("6.2.0", [None, None], False, False),
-        ("6.2.14", [None, None], False, False),
-        ("7.0.15", [None, YES], False, True),
-        ("8.0.1", [None, YES], False, True),
-        ("8.2.0", [YES, YES], True, True),
-        ("8.4.0", [YES, YES], True, True),
-        ("8.4-rc1", [YES, YES], True, True),
-        ("8.6.2", [YES, YES], True, True),
-        ("10.0.0", [YES, YES], True, True),
-        ("255.255.255", [YES, YES], True, True),
+        ("6.2.0", [None, None, None], False, False, False),
+        ("6.2.14", [None, None, None], False, False, False),
+        ("7.0.15", [None, YES, None], False, True, False),
+        ("8.0.1", [None, YES, None], False, True, False),
+        ("8.2.0", [YES, YES, None], True, True, False),
+        ("8.4.0", [YES, YES, None], True, True, False),
+        ("8.4-rc1", [YES, YES, None], True, True, False),
+        ("8.6.2", [YES, YES, YES], True, True, True),
+        ("10.0.0", [YES, YES, YES], True, True, True),
+        ("255.255.255", [YES, YES, YES], True, True, True),
     ],
 )
-def test_redis(version: str, commands: list[object], ackdel: bool, script_flags: bool) -> None:
+def test_redis(version: str, commands: list[object], ackdel: bool, script_flags: bool, idmp: bool) -> None:
     found = Capabilities.read(info(redis_version=version), commands)
     assert (found.server, found.version) == ("redis", version)
-    assert (found.ackdel, found.script_flags) == (ackdel, script_flags)
+    assert (found.ackdel, found.script_flags, found.idmp) == (ackdel, script_flags, idmp)
     found.check("h:1")
 
 
 @pytest.mark.parametrize("version", ["7.2.5", "8.1.0", "9.1.2"])
 def test_valkey_goes_by_its_own_version(version: str) -> None:
-    found = Capabilities.read(info(redis_version="7.2.4", valkey_version=version, server_name="valkey"), [None, YES])
+    found = Capabilities.read(
+        info(redis_version="7.2.4", valkey_version=version, server_name="valkey"), [None, YES, None]
+    )
     assert (found.server, found.version) == ("valkey", version)
     assert (found.ackdel, found.script_flags) == (False, True)
     found.check("h:1")
@@ -87,11 +89,11 @@ def test_a_server_that_says_nothing_is_given_the_benefit_of_the_doubt(reply: obj
 
 
 def test_flags_of_scripts_are_known_even_where_info_is_forbidden() -> None:
-    assert Capabilities.read(ReplyError("NOPERM no"), [None, YES]).script_flags
+    assert Capabilities.read(ReplyError("NOPERM no"), [None, YES, None]).script_flags
 
 
 def test_eviction_is_warned_of_once_per_server_and_policy(caplog: pytest.LogCaptureFixture) -> None:
-    found = Capabilities.read(info(redis_version="7.0.15", maxmemory_policy="allkeys-lru"), [None, YES])
+    found = Capabilities.read(info(redis_version="7.0.15", maxmemory_policy="allkeys-lru"), [None, YES, None])
     with caplog.at_level(logging.WARNING, "chasqui"):
         for _ in range(3):
             found.check("evicting:1")

@@ -31,6 +31,34 @@ def test_without_a_url_the_variable_counts_and_then_the_default(monkeypatch: pyt
     assert resolve_url("redis://given:2") == "redis://given:2"
 
 
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ("valkey://u:p@h:1/2", "redis://u:p@h:1/2"),
+        ("VALKEYS://h:1?ssl_cert_reqs=none", "rediss://h:1?ssl_cert_reqs=none"),
+        ("redis-cluster://u:p@a:1", "redis+cluster://u:p@a:1"),
+        ("rediss-cluster://a:1?node=b:2&node=c:3", "rediss+cluster://a:1,b:2,c:3"),
+        ("valkey-cluster://a:1,b:2", "redis+cluster://a:1,b:2"),
+        ("valkeys+cluster://a:1", "rediss+cluster://a:1"),
+        ("redis-sentinel://a:1,b:2/3?sentinelServiceName=main", "redis+sentinel://a:1,b:2/main/3"),
+        ("redis-sentinel://a:1?node=b:2&sentinelServiceName=a%2Fb", "redis+sentinel://a:1,b:2/a%2Fb"),
+        ("redis-sentinel://a/main/3", "redis+sentinel://a/main/3"),
+        (
+            "valkeys-sentinel://u:p@a/0?sentinelServiceName=main&sentinelUsername=s&sentinelPassword=p%26q",
+            "rediss+sentinel://u:p@a/main/0?sentinel_username=s&sentinel_password=p%26q",
+        ),
+        ("redis+sentinel://a/main?node=x", "redis+sentinel://a/main?node=x"),
+        ("embedded:///a/valkey", "embedded:///a/valkey"),
+    ],
+)
+def test_a_url_as_chasquimq_spells_it_leads_to_the_same_server(theirs: str, ours: str) -> None:
+    assert resolve_url(theirs) == ours
+
+
+def test_tls_of_a_url_as_chasquimq_spells_it() -> None:
+    assert apply_tls("valkey-cluster://h:1", True) == "rediss+cluster://h:1"
+
+
 def test_a_url_that_is_no_text() -> None:
     with pytest.raises(ConfigError, match="redis_url must be a string, got int"):
         resolve_url(6379)  # type: ignore[arg-type]
@@ -137,6 +165,10 @@ def test_the_address_shown_to_people(url: str, address: str) -> None:
         "redis+cluster://u:s3cr3t@h:x",
         "redis+cluster://u:s3cr3t@h/3",
         "redis+sentinel://u:s3cr3t@h/main?sentinel_bogus=1",
+        "redis-sentinel://u:s3cr3t@h",
+        "redis-sentinel://u:s3cr3t@h/main?sentinelUser=1",
+        "redis-cluster://u:s3cr3t@h?node=x:s3cr3t",
+        "valkey-other://u:s3cr3t@h",
     ],
 )
 def test_a_bad_url_is_refused_the_same_by_both_clients_without_showing_its_password(url: str) -> None:
@@ -152,7 +184,7 @@ def test_a_bad_url_is_refused_the_same_by_both_clients_without_showing_its_passw
 
 @given(st.text(alphabet=st.sampled_from("redis:/@?#,[]%0192.sentinel+cluster \n\x00é"), max_size=40))
 def test_any_text_is_an_endpoint_or_a_config_error(rest: str) -> None:
-    for scheme in ("redis", "rediss", "redis+sentinel", "redis+cluster"):
+    for scheme in ("redis", "rediss", "redis+sentinel", "redis+cluster", "valkey", "redis-sentinel", "redis-cluster"):
         try:
             endpoint = endpoint_for(f"{scheme}://{rest}", "k")
         except ConfigError as err:

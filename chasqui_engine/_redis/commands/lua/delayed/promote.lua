@@ -3,7 +3,7 @@
 -- cancelled, or moved by another, is not there any more. No payload leaves the server.
 -- KEYS  1 delayed; 2 stream; 3 events; 4… the index key of each job that has an id
 -- ARGV  1 events maximum; 2 how many at most; 3 how many bytes at most; 4… the id that each index key is for
--- Reply the number moved
+-- Reply {the number moved, now in ms, score of the first that is left ('' where there is none)}
 local delayed, stream, events, max = KEYS[1], KEYS[2], KEYS[3], ARGV[1]
 local index = {}
 for i = 4, #ARGV do index[ARGV[i]] = KEYS[i] end
@@ -17,4 +17,4 @@ visit_due(delayed, tonumber(now), tonumber(ARGV[2]), tonumber(ARGV[3]), false, f
   emit(events, max, now, 'waiting', job_id, told_name(member))
   moved = moved + 1
 end)
-return moved
+return { moved, tonumber(now), redis.call('ZRANGE', delayed, 0, 0, 'WITHSCORES')[2] or '' }

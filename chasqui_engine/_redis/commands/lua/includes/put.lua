@@ -15,3 +15,9 @@ local function put(stream, max, name, envelope)
   end
   if type(reply) == 'table' then return reply end
 end
+
+-- A job under a fence: added once, however often it is sent. Its entry's id, or the server's refusal.
+local function put_fenced(stream, lane, number, name, envelope)
+  if name == '' then return redis.pcall('XADD', stream, 'IDMP', lane, number, '*', 'd', envelope) end
+  return redis.pcall('XADD', stream, 'IDMP', lane, number, '*', 'd', envelope, 'n', name)
+end

@@ -2,15 +2,17 @@
 -- Puts jobs on the stream, all or none. An id that is taken already is passed over.
 -- KEYS  1 stream; 2… the "taken" key of each job that has an id of its own
 -- ARGV  1 most entries the stream may hold after this; 2 '1' to trim the oldest instead of refusing; 3 seconds an id stays taken;
---       then per job: name ('' for none), envelope, index of its "taken" key ('0' for none)
+--       4, 5 the fence of this call: lane ('' for none) and number; then per job: name ('' for none), envelope, index of its "taken"
+--       key ('0' for none)
 -- Reply {the number added, or -1 when the stream is too full for all of them; how many more would fit, 0 when trimming}
 local stream, max, trim, ttl = KEYS[1], ARGV[1], ARGV[2] == '1', ARGV[3]
+local first = 6
 
 -- Ids that are taken need no room.
 local function count_new()
   local count, seen = 0, {}
-  for i = 6, #ARGV, 3 do
-    local key = KEYS[tonumber(ARGV[i])]
+  for i = first, #ARGV, 3 do
+    local key = KEYS[tonumber(ARGV[i + 2])]
     if not key then
       count = count + 1
     elseif not seen[key] and redis.call('EXISTS', key) == 0 then
@@ -21,19 +23,57 @@ local function count_new()
   return count
 end
 
+local function count_without_id()
+  local count = 0
+  for i = first, #ARGV, 3 do
+    if ARGV[i + 2] == '0' then count = count + 1 end
+  end
+  return count
+end
+
+-- The first job without an id of its own goes under the fence. Returns what put does, its entry, and whether that is an old one:
+-- then this call is sent again, and ran before.
+local fenced = ARGV[4] ~= ''
+local function put_first(name, envelope)
+  local before = redis.call('XLEN', stream)
+  local entry = put_fenced(stream, ARGV[4], ARGV[5], name, envelope)
+  if type(entry) == 'table' then return entry end
+  fenced = false
+  return nil, entry, redis.call('XLEN', stream) == before
+end
+
+local function ran_before_though_full()
+  for i = first, #ARGV, 3 do
+    if ARGV[i + 2] == '0' then
+      local _, entry, old = put_first(ARGV[i], ARGV[i + 1])
+      if entry and not old then redis.call('XDEL', stream, entry) end
+      return old
+    end
+  end
+end
+
 local room = 0
 if not trim then
   room = tonumber(max) - redis.call('XLEN', stream)
-  if (#ARGV - 3) / 3 > room then
+  if (#ARGV - first + 1) / 3 > room then
     local new = count_new()
-    if new > 0 and new > room then return {-1, room} end
+    if new > 0 and new > room then
+      if fenced and ran_before_though_full() then return { count_without_id(), 0 } end
+      return { -1, room }
+    end
   end
 end
 local added = 0
-for i = 4, #ARGV, 3 do
+for i = first, #ARGV, 3 do
   local key = KEYS[tonumber(ARGV[i + 2])]
   if not key or redis.call('SET', key, '1', 'NX', 'EX', ttl) then
-    local refused = put(stream, trim and max, ARGV[i], ARGV[i + 1])
+    local refused, _, old
+    if fenced and not key then
+      refused, _, old = put_first(ARGV[i], ARGV[i + 1])
+      if old then return { count_without_id(), 0 } end
+    else
+      refused = put(stream, trim and max, ARGV[i], ARGV[i + 1])
+    end
     if refused then
       -- Left taken, the id would have the next try passed over.
       if key then redis.call('DEL', key) end
@@ -42,4 +82,4 @@ for i = 4, #ARGV, 3 do
     added = added + 1
   end
 end
-return {added, trim and 0 or room - added}
+return { added, trim and 0 or room - added }
