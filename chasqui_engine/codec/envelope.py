@@ -6,7 +6,7 @@ The layouts are those of `docs/wire.md`; ChasquiMQ reads and writes the same byt
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
@@ -18,6 +18,7 @@ from chasqui_engine.schedule.spec import MissedFiresPolicy, RepeatableSpec, Repe
 from chasqui_engine.values.backoff import BackoffSpec
 from chasqui_engine.values.errors import DecodeError, EncodeError, error_text
 from chasqui_engine.values.job import MOST_ATTEMPTS, Job, JobRetryOverride
+from chasqui_engine.values.packed import Packed
 from chasqui_engine.values.validation import MAX_JOB_ID_BYTES, MAX_JOB_NAME_BYTES, check_job_name
 
 Extension = msgpack.ExtType
@@ -50,6 +51,8 @@ def plain_value(value: Any) -> Any:
 
 def encode_payload(value: Any) -> bytes:
     """A user's value as MessagePack."""
+    if type(value) is Packed:
+        return value
     try:
         try:
             packed: bytes = _pack(value)
@@ -90,23 +93,6 @@ def _check_complete(data: bytes) -> None:
     unpacker.skip()
 
 
-def first_malformed(values: Sequence[bytes]) -> int | None:
-    """The index of the first that is not exactly one MessagePack value; None if all are."""
-    unpacker = msgpack.Unpacker(max_buffer_size=0)
-    unpacker.feed(b"".join(values))
-    skip, tell = unpacker.skip, unpacker.tell
-    end = 0
-    for number, value in enumerate(values):
-        end += len(value)
-        try:
-            skip()
-        except (msgpack.OutOfData, ValueError):
-            return number
-        if tell() != end:
-            return number
-    return None
-
-
 def encode_envelope(
     job_id: str, payload: bytes, created_at_ms: int, attempt: int = 0, retry: JobRetryOverride | None = None
 ) -> bytes:
@@ -114,8 +100,7 @@ def encode_envelope(
     fields = [job_id, payload, created_at_ms, attempt]
     if retry is not None:
         fields.append(_retry_fields(retry))
-    packed: bytes = _pack(fields)
-    return packed
+    return bytes(_pack(fields))
 
 
 def encode_payloads(values: Iterable[Any]) -> list[bytes]:
@@ -143,7 +128,7 @@ class JobEncoder:
         """The envelope of a new job around a user's value."""
         pack = self._pack
         try:
-            payload = pack(value)
+            payload = value if type(value) is Packed else pack(value)
         except Exception as err:
             raise _encode_error(err) from err
         envelope: bytes
@@ -159,7 +144,7 @@ def encode_job(job: Job) -> bytes:
     return encode_envelope(job.id, encode_payload(job.payload), job.created_at_ms, job.attempt, job.retry)
 
 
-def decode_job(envelope: bytes, name: str = "") -> Job:
+def decode_job(envelope: bytes, name: str = "", unpack: Callable[[bytes], Any] = decode_payload) -> Job:
     """The job in an envelope. A payload that a typed Rust producer wrote inline is accepted as well."""
     fields = decode_payload(envelope)
     if type(fields) is not list or len(fields) < _ENVELOPE_FIELDS:
@@ -179,7 +164,7 @@ def decode_job(envelope: bytes, name: str = "") -> Job:
         raise DecodeError("an envelope's attempt is a whole number of up to 32 bits")
     return Job(
         id=job_id,
-        payload=decode_payload(payload) if type(payload) is bytes else payload,
+        payload=unpack(payload) if type(payload) is bytes else payload,
         created_at_ms=created_at_ms,
         attempt=attempt,
         retry=_decode_retry(rest[0]) if rest else None,
@@ -278,8 +263,7 @@ def encode_spec(spec: RepeatableSpec, fired: int = 0) -> bytes:
         fields.append("FireOnce")
     elif spec.missed_fires.kind == "fire-all":
         fields.append({"FireAll": [spec.missed_fires.max_catchup]})
-    packed: bytes = _pack(fields)
-    return packed
+    return bytes(_pack(fields))
 
 
 def decode_spec(data: bytes) -> RepeatableSpec:
@@ -294,7 +278,7 @@ def decode_spec(data: bytes) -> RepeatableSpec:
             key=key,
             job_name=check_job_name(job_name),
             pattern=_decode_pattern(pattern),
-            payload=decode_payload(inner) if isinstance(inner, bytes) else inner,
+            payload=_decode_or_keep(inner) if isinstance(inner, bytes) else inner,
             limit=limit or None,  # ChasquiMQ takes 0 for no limit
             start_after_ms=start_after_ms,
             end_before_ms=end_before_ms,
@@ -304,6 +288,13 @@ def decode_spec(data: bytes) -> RepeatableSpec:
         raise
     except Exception as err:  # any value may be in place of a pattern
         raise _decode_error("not a repeatable spec", err) from err
+
+
+def _decode_or_keep(payload: bytes) -> Any:
+    try:
+        return decode_payload(payload)
+    except DecodeError:
+        return Packed(payload)
 
 
 def encode_fire(spec_data: bytes, job_id: str, created_at_ms: int) -> bytes:
@@ -335,8 +326,7 @@ def _decode_missed_fires(fields: Any) -> MissedFiresPolicy:
 
 def encode_failure(reason: str, detail: str | None, attempt: int) -> bytes:
     """The failure record of a dead job, for waiters."""
-    packed: bytes = _pack([reason, detail, attempt])
-    return packed
+    return bytes(_pack([reason, detail, attempt]))
 
 
 def decode_failure(data: bytes) -> tuple[str, str | None, int]:

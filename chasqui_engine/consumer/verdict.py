@@ -7,11 +7,19 @@ from __future__ import annotations
 
 from chasqui_engine._redis.commands.group import Delivery
 from chasqui_engine._redis.commands.settle import Ack, Bury, Retry
-from chasqui_engine.codec.envelope import decode_id, decode_job, encode_delayed, encode_failure, with_attempt
+from chasqui_engine.codec.envelope import (
+    decode_id,
+    decode_job,
+    decode_payload,
+    encode_delayed,
+    encode_failure,
+    with_attempt,
+)
 from chasqui_engine.values.backoff import backoff_ms
 from chasqui_engine.values.config import ConsumerConfig
 from chasqui_engine.values.errors import DecodeError, EncodeError, UnrecoverableError
 from chasqui_engine.values.job import DlqReason, Job
+from chasqui_engine.values.packed import Packed
 from chasqui_engine.values.retry_later import RetryLater
 from chasqui_engine.values.validation import MAX_JOB_NAME_BYTES
 
@@ -32,7 +40,7 @@ def judge_arrival(delivery: Delivery, config: ConsumerConfig) -> Job | Bury:
     if size > limit:
         return _bury_unread(delivery, DlqReason.oversize_payload(f"{size} bytes, at most {limit} are accepted"))
     try:
-        job = decode_job(envelope, delivery.name)
+        job = decode_job(envelope, delivery.name, Packed if config.packed else decode_payload)
     except DecodeError as err:
         return _bury_unread(delivery, DlqReason.decode_failed(str(err.args[0])))
     allowed = allowed_runs(job, config)

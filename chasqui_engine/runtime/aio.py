@@ -46,7 +46,7 @@ class StopSignal:
         await self._event.wait()
 
 
-async def sleep_until(stop: asyncio.Event, seconds: float) -> None:
+async def sleep_until(stop: Stop, seconds: float) -> None:
     """Sleeps, but not past `stop`; zero seconds still lets others run."""
     if seconds <= 0:
         await asyncio.sleep(0)

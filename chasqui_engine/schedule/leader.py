@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 from chasqui_engine._redis.client.link import Link
 from chasqui_engine._redis.commands import locks
-from chasqui_engine.runtime.aio import cancel_and_wait, sleep_until
+from chasqui_engine.runtime.aio import Stop, cancel_and_wait, sleep_until
 from chasqui_engine.runtime.clock import monotonic
 from chasqui_engine.values.errors import RedisError
 
@@ -36,7 +36,7 @@ class Leader:
         self._leads: bool | None = None
         self._held_at = float("-inf")
 
-    async def run(self, tick: Tick, stop: asyncio.Event) -> None:
+    async def run(self, tick: Tick, stop: Stop) -> None:
         """Does the duty whenever it is the leader, until `stop`; releases the lock at the end."""
         duty = asyncio.create_task(self._rounds(tick, stop))
         stopping = asyncio.create_task(stop.wait())
@@ -48,7 +48,7 @@ class Leader:
             await cancel_and_wait(duty, stopping)
             await self._release()
 
-    async def _rounds(self, tick: Tick, stop: asyncio.Event) -> None:
+    async def _rounds(self, tick: Tick, stop: Stop) -> None:
         while not stop.is_set():
             await sleep_until(stop, await self._round(tick))
 

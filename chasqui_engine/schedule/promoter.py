@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from chasqui_engine._redis.client.link import Link
 from chasqui_engine._redis.commands import delayed
 from chasqui_engine._redis.commands.keys import QueueKeys
 from chasqui_engine.metrics.events import LockOutcome, PromoterTick
 from chasqui_engine.metrics.safe_sink import guard
+from chasqui_engine.runtime.aio import Stop
 from chasqui_engine.schedule.leader import Leader
 from chasqui_engine.schedule.standalone import Standalone
 from chasqui_engine.values.config import PromoterConfig
@@ -24,7 +23,7 @@ class Promotion:
         self._sink = guard(config.metrics)
         self._events_max = config.events_max
 
-    async def run(self, stop: asyncio.Event) -> None:
+    async def run(self, stop: Stop) -> None:
         """Promotes whenever it is the leader, until `stop`."""
         config = self._config
         leader = Leader(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 
 from chasqui_engine._redis.client.link import Link
@@ -11,6 +10,7 @@ from chasqui_engine._redis.commands.keys import QueueKeys
 from chasqui_engine.codec.envelope import encode_fire
 from chasqui_engine.metrics.events import LockOutcome
 from chasqui_engine.metrics.safe_sink import guard
+from chasqui_engine.runtime.aio import Stop
 from chasqui_engine.schedule.leader import Leader
 from chasqui_engine.schedule.plan import plan_fires
 from chasqui_engine.schedule.standalone import Standalone
@@ -37,7 +37,7 @@ class Scheduling:
         self._keys = keys
         self._config = config
 
-    async def run(self, stop: asyncio.Event) -> None:
+    async def run(self, stop: Stop) -> None:
         """Fires due specs whenever it is the leader, until `stop`."""
         config = self._config
         sink = guard(config.metrics)

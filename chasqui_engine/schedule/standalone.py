@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import ClassVar, Generic, Protocol, TypeVar
 
@@ -10,16 +9,25 @@ from chasqui_engine._redis.client.connector import FOR_EVER, Connector
 from chasqui_engine._redis.client.endpoints import FetchCredentials
 from chasqui_engine._redis.client.link import Link
 from chasqui_engine._redis.commands.keys import QueueKeys
+from chasqui_engine.runtime.aio import Stop
 
 
 class Duty(Protocol):
     """A periodic duty for a queue, on a link that its owner closes."""
 
-    async def run(self, stop: asyncio.Event) -> None:
+    async def run(self, stop: Stop) -> None:
         """Runs until `stop`."""
 
 
-Config = TypeVar("Config")
+class DutyConfig(Protocol):
+    """The settings of a duty."""
+
+    @property
+    def queue_name(self) -> str | None:
+        """The queue, if they name it."""
+
+
+Config = TypeVar("Config", bound=DutyConfig)
 
 
 class Standalone(Generic[Config]):
@@ -32,17 +40,17 @@ class Standalone(Generic[Config]):
     def __init__(
         self,
         redis_url: str | None = None,
-        queue_name: str = "default",
+        queue_name: str | None = None,
         config: Config | None = None,
         *,
         credential_provider: FetchCredentials | None = None,
     ) -> None:
         self._url = redis_url
-        self._queue = queue_name
         self._config = config or type(self)._CONFIG()
+        self._queue = queue_name or self._config.queue_name or "default"
         self._fetch = credential_provider
 
-    async def run(self, shutdown: asyncio.Event) -> None:
+    async def run(self, shutdown: Stop) -> None:
         """Runs until `shutdown` is set."""
         connector = Connector(self._url, self._queue, self._ROLE, self._fetch)
         try:

@@ -116,6 +116,8 @@ class ProducerConfig(_EmitsEvents):
 class PromoterConfig(_EmitsEvents):
     """How due delayed jobs get onto the stream."""
 
+    queue_name: str | None = None
+    """The queue, where `Promoter` is not given its name."""
     poll_interval_ms: int = 100
     """How often the leader checks for due jobs."""
     promote_batch: int = 256
@@ -139,6 +141,7 @@ class PromoterConfig(_EmitsEvents):
         _check_flags(self, "events_enabled")
         _check_kind(self, "metrics", MetricsSink)
         check_queue_name(self.holder_id, "PromoterConfig.holder_id")
+        check_queue_name("default" if self.queue_name is None else self.queue_name, "PromoterConfig.queue_name")
         _warn_if_given(self, "max_stream_len", _PRODUCERS_CAP)
 
 
@@ -146,6 +149,8 @@ class PromoterConfig(_EmitsEvents):
 class SchedulerConfig:
     """How repeatable specs turn into jobs."""
 
+    queue_name: str | None = None
+    """The queue, where `Scheduler` is not given its name."""
     tick_interval_ms: int = 1000
     """How often the leader checks for due specs."""
     batch: int = 256
@@ -163,6 +168,7 @@ class SchedulerConfig:
         _check_whole(self, 1, "tick_interval_ms", "batch", "lock_ttl_secs", "max_stream_len")
         _check_kind(self, "metrics", MetricsSink)
         check_queue_name(self.holder_id, "SchedulerConfig.holder_id")
+        check_queue_name("default" if self.queue_name is None else self.queue_name, "SchedulerConfig.queue_name")
         _warn_if_given(self, "max_stream_len", _PRODUCERS_CAP)
 
 
@@ -233,6 +239,8 @@ class ConsumerConfig(_EmitsEvents):
     relay: bool = False
     """For a handler that only forwards jobs to another system: a run is an offer to it. So `max_attempts` counts, not
     the job's own number; and jobs are not quarantined after workers went silent with them."""
+    packed: bool = False
+    """Whether handlers are given payloads as bytes, as they are, and return results as `codec.Packed`."""
     log_job_ids: bool = False
     """Whether what a handler logs can carry its job's id: add a `JobIdFilter` to the logging handler."""
     metrics: MetricsSink = field(default_factory=noop_sink)
@@ -250,7 +258,7 @@ class ConsumerConfig(_EmitsEvents):
         _check_whole(self, 1, *carried, most=_MOST_PER_CALL)
         _check_whole(self, 0, "ack_idle_ms")
         _check_flags(self, "delayed_enabled", "events_enabled", "run_scheduler", "store_results")
-        _check_flags(self, "relay", "log_job_ids")
+        _check_flags(self, "relay", "packed", "log_job_ids")
         _check_kind(self, "retry", RetryConfig)
         _check_kind(self, "scheduler", SchedulerConfig)
         _check_kind(self, "metrics", MetricsSink)

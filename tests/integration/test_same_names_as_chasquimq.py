@@ -12,6 +12,7 @@ import chasquimq
 import pytest
 
 import chasqui_engine
+from chasqui_engine import native
 
 CLASSES = [
     "Queue",
@@ -23,10 +24,14 @@ CLASSES = [
     "MissedFiresPolicy",
     "RepeatableMeta",
 ]
+# Theirs take and give bytes and dicts; ours of the same names do not, so these are in a module of their own.
+NATIVE = ["Producer", "Consumer", "Scheduler"]
 # Without a URL ours looks at CHASQUI_REDIS_URL first, and then takes the same one.
 OTHER_DEFAULTS = {"redis_url"}
 # Made by the engine, not by programs: theirs is a projection, ours one value for all layers.
 NOT_COMPARED = {("Job", "__init__")}
+SYNC = {("Producer", name) for name in ("stream_key", "delayed_key", "dlq_key", "producer_id")}
+SYNC |= {("Consumer", "shutdown"), ("Scheduler", "shutdown")}
 PROTOCOL = {"__init__", "__aenter__", "__aexit__"}
 
 
@@ -66,6 +71,32 @@ def test_every_method_accepts_what_theirs_accepts(cls: str, method: str) -> None
 def test_what_is_awaited_there_is_awaited_here(cls: str, method: str) -> None:
     theirs, ours = (getattr(getattr(module, cls), method) for module in (chasquimq, chasqui_engine))
     assert inspect.iscoroutinefunction(ours) == inspect.iscoroutinefunction(theirs)
+
+
+@pytest.mark.parametrize("cls", NATIVE)
+def test_a_native_class_is_made_with_what_theirs_is_made_with(cls: str) -> None:
+    theirs, ours = (parameters(getattr(module, cls)) for module in (chasquimq, native))
+    assert list(ours) == list(theirs)
+    assert {name: one.kind for name, one in ours.items()} == {name: one.kind for name, one in theirs.items()}
+    # A default that their signature does not show.
+    shown = {name: one.default for name, one in theirs.items() if one.default is not Ellipsis}
+    assert {name: one.default for name, one in ours.items() if name in shown} == shown
+
+
+@pytest.mark.parametrize("cls", NATIVE)
+def test_a_native_class_has_every_method_of_theirs(cls: str) -> None:
+    their_methods = {name: one for name, one in vars(getattr(chasquimq, cls)).items() if not name.startswith("_")}
+    for name, theirs in their_methods.items():
+        ours = getattr(getattr(native, cls), name)
+        assert list(parameters(ours)) == list(parameters(theirs)), name
+        waits = inspect.iscoroutinefunction(ours)
+        assert waits == (
+            name not in {"stream_key", "delayed_key", "dlq_key", "producer_id"} and (cls, name) not in SYNC
+        )
+
+
+def test_the_native_module_has_every_name_of_theirs() -> None:
+    assert set(chasquimq.__all__) <= set(native.__all__)
 
 
 @pytest.mark.parametrize("cls", [*CLASSES, "Job"])

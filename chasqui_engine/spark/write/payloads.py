@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from chasqui_engine.codec.envelope import encode_payload, encode_payloads, first_malformed
+from chasqui_engine.codec.checks import first_malformed
+from chasqui_engine.codec.envelope import encode_payload, encode_payloads
 from chasqui_engine.values.errors import ChasquiError, ConfigError, EncodeError
 
 _Value = TypeVar("_Value")

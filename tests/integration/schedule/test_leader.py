@@ -53,6 +53,14 @@ async def test_one_of_many_leads_and_another_takes_over_at_once(
     assert await raw.get(lock) is None
 
 
+async def test_the_config_names_the_queue_where_nothing_else_does(redis_url: str, raw: Redis, queue_name: str) -> None:
+    promoter = Promoter(redis_url, config=PromoterConfig(queue_name=queue_name))
+    scheduler = Scheduler(redis_url, config=SchedulerConfig(queue_name=queue_name))
+    async with running(promoter.run), running(scheduler.run):
+        await until(lambda: raw.get(lock_of("promoter", queue_name)))
+        await until(lambda: raw.get(lock_of("scheduler", queue_name)))
+
+
 @pytest.mark.parametrize("role", ROLES)
 async def test_a_sink_hears_who_leads(redis_url: str, raw: Redis, queue_name: str, role: str) -> None:
     first, second = InMemorySink(), InMemorySink()

@@ -55,10 +55,12 @@ CONSUMER = {
     "time_limit_secs": None,
     "run_plain_in": "thread",
     "relay": False,
+    "packed": False,
     "log_job_ids": False,
     "metrics": noop_sink(),
 }
 PROMOTER = {
+    "queue_name": None,
     "poll_interval_ms": 100,
     "promote_batch": 256,
     "max_stream_len": 1_000_000,
@@ -68,6 +70,7 @@ PROMOTER = {
     "metrics": noop_sink(),
 }
 SCHEDULER = {
+    "queue_name": None,
     "tick_interval_ms": 1000,
     "batch": 256,
     "max_stream_len": 1_000_000,
@@ -106,6 +109,14 @@ def test_a_consumers_scheduler_has_a_schedulers_defaults() -> None:
     assert nested.holder_id != ConsumerConfig().scheduler.holder_id
 
 
+@pytest.mark.parametrize("kind", [PromoterConfig, SchedulerConfig])
+@pytest.mark.parametrize("name", ["", "a{b}", 5])
+def test_the_queue_of_a_duty_is_checked_where_it_is_named(kind: Any, name: Any) -> None:
+    assert kind(queue_name="mail").queue_name == "mail"
+    with pytest.raises(ConfigError, match=f"{kind.__name__}.queue_name"):
+        kind(queue_name=name)
+
+
 @pytest.mark.parametrize("kind", DEFAULTS, ids=lambda kind: kind.__name__)
 def test_configs_are_frozen_and_take_names_only(kind: type[Config]) -> None:
     field = dataclasses.fields(kind)[0].name
@@ -142,7 +153,15 @@ FROM_ONE = {
 FROM_NOTHING = {ProducerConfig: ["max_delay_secs"], ConsumerConfig: ["ack_idle_ms"]}
 FLAGS = {
     ProducerConfig: ["events_enabled"],
-    ConsumerConfig: ["delayed_enabled", "events_enabled", "run_scheduler", "store_results", "relay", "log_job_ids"],
+    ConsumerConfig: [
+        "delayed_enabled",
+        "events_enabled",
+        "run_scheduler",
+        "store_results",
+        "relay",
+        "packed",
+        "log_job_ids",
+    ],
     PromoterConfig: ["events_enabled"],
 }
 NAMES = {
