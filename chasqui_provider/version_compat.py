@@ -30,8 +30,17 @@ else:
 
 AIRFLOW_VERSION = Version(__version__)
 
-CELERY_FORGETS_LATE_NEWS = Version("3.2.2") <= AIRFLOW_VERSION
-"""With CeleryExecutor, a task that is queued again replaces what the executor looks at (Airflow 3.2.2)."""
+_TELLS_LATE_NEWS_APART = {"CeleryExecutor": Version("3.2.2"), "LocalExecutor": Version("3.4.0b2")}
+"""The first Airflow in which late news of a deferral does not fail the task that has been queued again.
+
+Airflow 3.2.2 leaves a task alone that waits for its turn after a deferral. Celery's executor then looks only at its
+newest run, and the local one counts its runs since Airflow 3.4.
+"""
+
+
+def tells_late_news_apart(executor: str) -> bool:
+    """Whether a task that was deferred may be queued again at once, with an executor of this class."""
+    return executor in _TELLS_LATE_NEWS_APART and _TELLS_LATE_NEWS_APART[executor] <= AIRFLOW_VERSION
 
 
 def has_asset_state() -> bool:
@@ -72,7 +81,6 @@ def is_hook_lineage_read() -> bool:
 
 __all__ = [
     "AIRFLOW_VERSION",
-    "CELERY_FORGETS_LATE_NEWS",
     "AirflowFailException",
     "AirflowNotFoundException",
     "AirflowSensorTimeout",
@@ -84,5 +92,6 @@ __all__ = [
     "is_hook_lineage_read",
     "may_leave_events_out",
     "read_asset_state",
+    "tells_late_news_apart",
     "write_asset_state",
 ]

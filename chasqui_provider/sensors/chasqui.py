@@ -16,7 +16,7 @@ from chasqui_provider.operators.lineage import MOST_JOB_IDS, ReadsFromQueue
 from chasqui_provider.operators.links import ChasquiQueueLink
 from chasqui_provider.triggers.result import ChasquiJobResultTrigger, ids_to_wait_for
 from chasqui_provider.version_compat import AirflowSensorTimeout, conf
-from chasqui_provider.waiting.deferral import checked_defer_after, lag_s, resumable_at_s, wait_before_deferring
+from chasqui_provider.waiting.deferral import checked_defer_after, news_lag_s, resumable_at_s, wait_before_deferring
 from chasqui_provider.waiting.results import (
     ChasquiUnavailableError,
     OnDead,
@@ -102,8 +102,12 @@ class ChasquiJobResultSensor(ReadsFromQueue, BaseSensorOperator):
         return self.defer(trigger=trigger, method_name="execute_complete", timeout=timeout)
 
     def _raise_poke_interval(self) -> None:
-        """In mode "reschedule" a task is queued again between pokes, as after a deferral, and can fail the same way."""
-        shortest_s = lag_s(self)
+        """In mode "reschedule" a task is queued again between pokes, as after a deferral, and can fail the same way.
+
+        This holds for every executor: the guards that close the race after a deferral know deferred tasks only. While
+        no slot is free, a task between two pokes looks like one that was killed.
+        """
+        shortest_s = news_lag_s()
         if self.mode == "reschedule" and self.poke_interval < shortest_s:
             self.log.info(
                 "poke_interval raised from %g s to %g s: Airflow would fail the task with a shorter one",

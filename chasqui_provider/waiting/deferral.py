@@ -18,7 +18,7 @@ from typing import Any
 from chasqui_engine import ChasquiError, ConfigError, RefusedError
 from chasqui_provider.connection.settings import Settings
 from chasqui_provider.conversion import as_duration
-from chasqui_provider.version_compat import CELERY_FORGETS_LATE_NEWS, conf
+from chasqui_provider.version_compat import conf, tells_late_news_apart
 from chasqui_provider.waiting.outcome import Outcome
 from chasqui_provider.waiting.results import OnDead, wait_now
 from chasqui_provider.waiting.usual_duration import JobDurations, read_durations
@@ -89,8 +89,11 @@ def _durations(task: Any, settings: Settings, job_name: str | None) -> JobDurati
 
 def lag_s(task: Any) -> float:
     """How long after giving back its slot a task stays unqueued, with its executor."""
-    if _executor_of(task) == "CeleryExecutor" and CELERY_FORGETS_LATE_NEWS:
-        return 0.0
+    return 0.0 if tells_late_news_apart(_executor_of(task)) else news_lag_s()
+
+
+def news_lag_s() -> float:
+    """Until the scheduler has certainly heard that a task gave its slot back."""
     heartbeat_s: float = conf.getint("workers", "min_heartbeat_interval", fallback=5)
     return heartbeat_s + _SCHEDULER_LAG_S
 

@@ -24,9 +24,11 @@ from tests.provider.helpers import worker_thread
 Context = dict[str, Any]
 AIRFLOW_HEARS_AFTER_S = 5
 
-needs_closed_race = pytest.mark.skipif(
-    Version(version("apache-airflow-core")) < Version("3.2.2"), reason="Airflow 3.2.2 closed the race for Celery"
-)
+AIRFLOW = Version(version("apache-airflow-core"))
+needs_closed_race = pytest.mark.skipif(Version("3.2.2") > AIRFLOW, reason="Airflow 3.2.2 closed the race for Celery")
+local_race_is_closed = Version("3.4.0b2") <= AIRFLOW
+LONGEST_S = 5 if local_race_is_closed else 13
+"""That a worker waits by itself: as long as deferring takes."""
 
 
 def enqueue(queue_name: str, **options: Any) -> ChasquiEnqueueOperator:
@@ -82,6 +84,7 @@ def test_so_is_one_that_dies(valkey_queue_url: str, queue_name: str, context: Co
             sensor(queue_name, job_ids="dead", soft_fail=True).execute(context)
 
 
+@pytest.mark.skipif(local_race_is_closed, reason="Airflow 3.4 tells the news apart")
 def test_a_wait_comes_back_only_when_the_executor_has_heard_of_it(
     valkey_queue_url: str, queue_name: str, context: Context
 ) -> None:
@@ -103,13 +106,14 @@ def test_but_always_before_its_timeout(valkey_queue_url: str, queue_name: str, c
 @pytest.mark.parametrize(
     ("configured", "executor"),
     [
+        *([("LocalExecutor", None)] if local_race_is_closed else []),
         ("CeleryExecutor", None),
         ("airflow.providers.celery.executors.celery_executor.CeleryExecutor,LocalExecutor", None),
         ("LocalExecutor,CeleryExecutor", "CeleryExecutor"),
         ("LocalExecutor,far:airflow.providers.celery.executors.celery_executor.CeleryExecutor;team=X", "far"),
     ],
 )
-def test_with_celery_it_comes_back_as_soon_as_its_jobs_have_ended(
+def test_where_the_race_is_closed_it_comes_back_as_soon_as_its_jobs_have_ended(
     configured: str, executor: str | None, queue_name: str, connect: Any, context: Context, monkeypatch: Any
 ) -> None:
     connect(url="redis://127.0.0.1:1")
@@ -118,17 +122,16 @@ def test_with_celery_it_comes_back_as_soon_as_its_jobs_have_ended(
     assert deferred_trigger(wait, context).not_before_s <= time.time()
 
 
-@needs_closed_race
-@pytest.mark.parametrize(("executor", "seconds"), [("LocalExecutor", 8), ("CeleryExecutor", 3)])
-def test_pokes_without_a_slot_are_no_closer_than_the_executor_allows(
-    executor: str, seconds: float, valkey_queue_url: str, queue_name: str, context: Context, monkeypatch: Any
+@pytest.mark.parametrize("executor", ["LocalExecutor", "CeleryExecutor"])
+def test_pokes_without_a_slot_are_no_closer_than_the_news_of_them(
+    executor: str, valkey_queue_url: str, queue_name: str, context: Context, monkeypatch: Any
 ) -> None:
     monkeypatch.setenv("AIRFLOW__CORE__EXECUTOR", executor)
     context["ti"].get_first_reschedule_date = lambda _context: None
     wait = sensor(queue_name, job_ids="x", deferrable=False, mode="reschedule", poke_interval=3)
     with pytest.raises(AirflowRescheduleException) as rescheduled:
         wait.execute(context)
-    assert rescheduled.value.reschedule_date.timestamp() == pytest.approx(time.time() + seconds, abs=1)
+    assert rescheduled.value.reschedule_date.timestamp() == pytest.approx(time.time() + 8, abs=1)
 
 
 def has_waited(begun_s: float, seconds: float) -> bool:
@@ -136,7 +139,7 @@ def has_waited(begun_s: float, seconds: float) -> bool:
     return seconds - 0.1 <= time.monotonic() - begun_s < seconds + 2.5
 
 
-@pytest.mark.parametrize(("took_s", "waited_s"), [([180.0] * 3, 0), ([0.2] * 3 + [180.0], 1.3), ([], 13 / 3)])
+@pytest.mark.parametrize(("took_s", "waited_s"), [([180.0] * 3, 0), ([0.2] * 3 + [180.0], 1.3), ([], LONGEST_S / 3)])
 def test_a_worker_waits_as_long_as_such_jobs_take_unless_that_is_long(
     took_s: list[float], waited_s: float, valkey_queue_url: str, queue_name: str, context: Context
 ) -> None:
@@ -173,7 +176,7 @@ def tell_of_running(url: str, queue_name: str, job_name: str, seconds: float, jo
         client.xadd(f"{{chasqui:{queue_name}}}:events", event, id=entry_id)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("running_s", "waited_s"), [(60, 0), (1, 13)])
+@pytest.mark.parametrize(("running_s", "waited_s"), [(60, 0), (1, LONGEST_S)])
 def test_without_completed_jobs_a_worker_goes_by_those_that_run(
     running_s: float, waited_s: float, valkey_queue_url: str, queue_name: str, context: Context
 ) -> None:
