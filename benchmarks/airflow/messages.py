@@ -28,28 +28,33 @@ with DAG("bench", schedule=schedule, is_paused_upon_creation=False, max_active_r
 """
 
 
-def measure(jobs: int, batch_size: int, in_flight: int) -> dict[str, Any]:
+def measure(jobs: int, batch_size: int, in_flight: int, payload_bytes: int = 0) -> dict[str, Any]:
     """Adds the jobs while the trigger runs, until all of them are stored and acked."""
+    text = "x" * payload_bytes
     dag = _DAG.replace("@BATCH@", str(batch_size)).replace("@IN_FLIGHT@", str(in_flight))
     with airflow_with(dag) as (airflow, url), SyncQueue(QUEUE, redis_url=url) as queue:
         # The first job shows that the trigger runs.
         queue.add("first", None)
         airflow.until(lambda: _stored(airflow) == 1, "the trigger", 90)
         for start in range(0, jobs, 1000):
-            queue.add_bulk([{"name": "n", "data": {"n": n}} for n in range(start, min(start + 1000, jobs))])
+            numbers = range(start, min(start + 1000, jobs))
+            queue.add_bulk([{"name": "n", "data": {"n": n, "text": text}} for n in numbers])
         added = time.monotonic()
         airflow.until(lambda: _stored(airflow) == jobs + 1, "all jobs", 600)
+        stored_s = time.monotonic() - added
         airflow.until(lambda: not queue.counts().waiting and not queue.counts().active, "all acks", 60)
         acked_s = time.monotonic() - added
         times = _times(airflow)
     took_s = (times[-1] - times[1]).total_seconds()
     return {
         "jobs": jobs,
+        "bytes of a payload": payload_bytes,
         "batch_size": batch_size,
         "max_in_flight": in_flight,
         "asset events": len(times) - 1,
         "jobs/s into asset events": round(jobs / took_s) if took_s else None,
         "events/s": round((len(times) - 1) / took_s, 1) if took_s else None,
+        "all stored after s": round(stored_s, 1),
         "all acked after s": round(acked_s, 1),
     }
 

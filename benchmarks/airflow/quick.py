@@ -10,7 +10,7 @@ from datetime import datetime
 from statistics import median
 from typing import Any, NamedTuple
 
-from benchmarks.airflow.real import airflow_with
+from benchmarks.airflow.real import AS_BY_DEFAULT, airflow_with
 from chasqui_engine import Job
 from tests.provider.e2e.real_airflow import RealAirflow
 from tests.provider.helpers import worker_thread
@@ -31,13 +31,6 @@ with DAG("bench", schedule=None, is_paused_upon_creation=False, params={{"waits"
     mapped = ChasquiEnqueueOperator.partial(task_id="wait", job_name="{{{{ params.seconds }}}}", **wait)
     mapped.expand(payload=numbers())
 """
-# What the tests' Airflow has shorter, as it is by default.
-_OPTIONS = {
-    "AIRFLOW__CORE__PARALLELISM": "8",
-    "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "1",
-    "AIRFLOW__SCHEDULER__JOB_HEARTBEAT_SEC": "5",
-    "AIRFLOW__TRIGGERER__JOB_HEARTBEAT_SEC": "5",
-}
 
 
 class Case(NamedTuple):
@@ -54,15 +47,18 @@ class Case(NamedTuple):
 
 
 def measure(
-    cases: Sequence[Case], executor: str = "LocalExecutor", task_options: dict[str, Any] | None = None
+    cases: Sequence[Case],
+    executor: str = "LocalExecutor",
+    task_options: dict[str, Any] | None = None,
+    slots: int = 8,
 ) -> Iterator[dict[str, Any]]:
     """A run for each case, one after the other, in one Airflow."""
     with ExitStack() as stack:
-        options = {**_OPTIONS, "AIRFLOW__CORE__EXECUTOR": executor}
+        options = {**AS_BY_DEFAULT, "AIRFLOW__CORE__EXECUTOR": executor, "AIRFLOW__CORE__PARALLELISM": str(slots)}
         if executor == "CeleryExecutor":
             broker = stack.enter_context(ServerProcess(REDIS_8))
             options |= {"AIRFLOW__CELERY__BROKER_URL": broker.url, "AIRFLOW__CELERY__RESULT_BACKEND": broker.url}
-            options |= {"AIRFLOW__CELERY__WORKER_CONCURRENCY": "8"}
+            options |= {"AIRFLOW__CELERY__WORKER_CONCURRENCY": str(slots)}
         dag = _DAG.replace("@OPTIONS@", repr(task_options or {}))
         airflow, url = stack.enter_context(airflow_with(dag, options))
         if executor == "CeleryExecutor":
@@ -76,7 +72,7 @@ def measure(
 
         with worker_thread(url, QUEUE, take_long, concurrency=100):
             for case in cases:
-                yield {"executor": executor, **_measured(airflow, case, ended)}
+                yield {"executor": executor, "slots": slots, **_measured(airflow, case, ended)}
 
 
 def _measured(airflow: RealAirflow, case: Case, ended: dict[int, float]) -> dict[str, Any]:
