@@ -108,7 +108,7 @@ class RealAirflow:
 
     def start(self) -> None:
         """All parts, until Airflow says that it is healthy."""
-        self.run("db", "migrate")
+        self.run("db", "migrate", timeout_s=300)
         for part in PARTS:
             self.start_part(part)
         self.until(self._healthy, "a healthy Airflow", 300)
@@ -158,9 +158,11 @@ class RealAirflow:
         for process in self._processes.values():
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGTERM)
-        for name in list(self._processes):
+        give_up_at = time.monotonic() + 8
+        for process in self._processes.values():
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self._processes[name].wait(8)
+                process.wait(max(0.0, give_up_at - time.monotonic()))
+        for name in list(self._processes):
             self.kill(name)
 
     # --- asking it ---
