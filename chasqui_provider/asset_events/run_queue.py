@@ -65,9 +65,9 @@ def put_in_line(session: Session, event: AssetEvent) -> None:
             _put_in_line(session, event)
     except OperationalError as err:
         _log.warning(
-            "Airflow's rows for the runs of asset %dare still locked; Airflow handles its event: %s",
+            "Airflow's rows for the runs of asset %d are still locked; Airflow handles its event: %s",
             event.asset_id,
-            err,
+            str(err.orig).splitlines()[0],
         )
 
 

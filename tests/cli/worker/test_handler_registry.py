@@ -68,7 +68,7 @@ def test_what_cannot_be_registered() -> None:
         registry.dispatcher()
     registry.handler("a")(plain)
     registry.handler()(plain)
-    with pytest.raises(ConfigError, match="'a' already"):
+    with pytest.raises(ConfigError, match="already is a handler for 'a'"):
         registry.handler("a")(plain)
     with pytest.raises(ConfigError, match="all other names"):
         registry.handler()(plain)

@@ -102,7 +102,7 @@ def test_the_connection_says_how_long(connect: Any, queue_name: str, context: Co
     begun_s = time.monotonic()
     with pytest.raises(RedisError, match=r"connection 'away': cannot reach the server at 127\.0\.0\.1:1"):
         ChasquiEnqueueOperator(task_id="e", queue_name=queue_name, chasqui_conn_id="away").execute(context)
-    assert 0.5 < time.monotonic() - begun_s < 4
+    assert 0.5 < time.monotonic() - begun_s < 15  # where the default would be 30
     connect("away", url="redis://127.0.0.1:1", extra={"connection_patience": -1})
     assert "connection_patience must not be negative, got -1" in ChasquiHook("away").test_connection()[1]
 
@@ -124,7 +124,7 @@ def test_a_bulk_that_fails_says_how_far_it_came(
     bulk = ChasquiBulkEnqueueOperator(
         task_id="b", queue_name=queue_name, payloads=payloads, chunk_size=20, fresh_ids=fresh_ids
     )
-    with pytest.raises(RedisError, match=f"40 jobs are on {queue_name}, of the next 20 some may be; {said}"):
+    with pytest.raises(RedisError, match=f"40 jobs are on {queue_name}, and some of the next 20 may be; {said}"):
         bulk.execute(context)
 
 

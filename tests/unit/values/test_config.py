@@ -170,6 +170,7 @@ NAMES = {
     PromoterConfig: ["holder_id"],
     SchedulerConfig: ["holder_id"],
 }
+OPTIONAL_NAMES = {PromoterConfig: ["queue_name"], SchedulerConfig: ["queue_name"]}
 SECONDS = {ConsumerConfig: ["shutdown_deadline_secs", "time_limit_secs"]}
 CHOICES = {ProducerConfig: ["when_full"], ConsumerConfig: ["run_plain_in"]}
 VALUES = {ConsumerConfig: ["retry", "scheduler", "metrics"], PromoterConfig: ["metrics"], SchedulerConfig: ["metrics"]}
@@ -193,6 +194,7 @@ def refused(fields: dict[Any, list[str]], *values: Any) -> list[Refused]:
         *refused(FROM_NOTHING, -1, 0.5, "1", None, True, 2**53),
         *refused(FLAGS, "false", 0, None),
         *refused(NAMES, "", " ", "a{b}", "x" * 201, None, 5),
+        *refused(OPTIONAL_NAMES, "", " ", "a{b}", "x" * 201, 5),
         *refused(SECONDS, -1, "1", float("nan"), float("inf"), True),
         *refused(CHOICES, "", "else", None, 5),
         *refused(VALUES, None, "metrics", {}),
@@ -216,7 +218,7 @@ def test_every_field_is_checked() -> None:
             continue
         checked = {
             name
-            for fields in (FROM_ONE, FROM_NOTHING, FLAGS, NAMES, SECONDS, CHOICES, VALUES)
+            for fields in (FROM_ONE, FROM_NOTHING, FLAGS, NAMES, OPTIONAL_NAMES, SECONDS, CHOICES, VALUES)
             for name in fields.get(kind, [])
         }
         assert checked == {field.name for field in dataclasses.fields(kind)}

@@ -45,7 +45,7 @@ async def test_calls_and_their_ends(redis_url: str, raw: Redis, queue_name: str)
         (b"retries_exhausted", b"HandlerError: AwkwardError: 1 and 2"),
         (b"unrecoverable", b"UnrecoverableError: AwkwardUnrecoverableError: 1 and 2"),
     ]
-    assert b"what the handler returned cannot leave its process" in letters[4]["detail"]
+    assert b"the handler's return value cannot be sent from its process" in letters[4]["detail"]
     kinds = [str(outcome.kind) for outcome in sink.events(JobOutcome)]
     assert kinds == ["ok"] * 3 + ["err", "panic", "err", "err", "err", "ok"]
 
