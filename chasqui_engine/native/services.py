@@ -8,10 +8,11 @@ from chasqui_engine._redis.client.endpoints import FetchCredentials
 from chasqui_engine.consumer import Handler, consumer
 from chasqui_engine.runtime.aio import StopSignal
 from chasqui_engine.schedule import scheduler
-from chasqui_engine.values.config import ConsumerConfig, SchedulerConfig
+from chasqui_engine.values.config import SchedulerConfig
 from chasqui_engine.values.errors import EncodeError
 from chasqui_engine.values.job import Job
 from chasqui_engine.values.packed import Packed
+from chasqui_engine.worker.options import make_config
 
 
 class Consumer:
@@ -39,17 +40,18 @@ class Consumer:
         result_ttl_ms: int | None = None,
         credential_provider: FetchCredentials | None = None,
     ) -> None:
-        given = {
+        optional = {
             "consumer_id": consumer_id,
-            "block_ms": read_block_ms,
-            "batch": read_count,
+            "read_block_ms": read_block_ms,
+            "read_count": read_count,
             "claim_min_idle_ms": claim_min_idle_ms,
             "max_payload_bytes": max_payload_bytes,
             "dlq_max_stream_len": dlq_max_stream_len,
-            "result_ttl_secs": None if result_ttl_ms is None else max(1, -(-result_ttl_ms // 1000)),
-            "scheduler": None if scheduler_tick_ms is None else SchedulerConfig(tick_interval_ms=scheduler_tick_ms),
+            "scheduler_tick_ms": scheduler_tick_ms,
+            "result_ttl_ms": None if result_ttl_ms is None else max(1, result_ttl_ms),
         }
-        config = ConsumerConfig(
+        config = make_config(
+            optional,
             queue_name=queue_name,
             group=group,
             concurrency=concurrency,
@@ -59,7 +61,6 @@ class Consumer:
             run_scheduler=run_scheduler,
             store_results=store_results,
             packed=True,
-            **_only_given(given),
         )
         self._consumer = consumer.Consumer(redis_url, config, credential_provider=credential_provider)
         self._shutdown = _Shutdown()
@@ -95,14 +96,14 @@ class Scheduler:
         holder_id: str | None = None,
         credential_provider: FetchCredentials | None = None,
     ) -> None:
-        given = {
+        given: dict[str, Any] = {
             "tick_interval_ms": tick_interval_ms,
             "batch": batch,
             "max_stream_len": max_stream_len,
             "lock_ttl_secs": lock_ttl_secs,
             "holder_id": holder_id,
         }
-        config = SchedulerConfig(**_only_given(given))
+        config = SchedulerConfig(**{field: value for field, value in given.items() if value is not None})
         self._scheduler = scheduler.Scheduler(redis_url, queue_name, config, credential_provider=credential_provider)
         self._shutdown = _Shutdown()
 
@@ -134,7 +135,3 @@ class _Shutdown:
         self._given = True
         if self._signal is not None:
             self._signal.set()
-
-
-def _only_given(settings: dict[str, Any]) -> dict[str, Any]:
-    return {field: value for field, value in settings.items() if value is not None}

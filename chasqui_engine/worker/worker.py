@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Self
+from typing import Self
 
 from chasqui_engine._redis.client.endpoints import FetchCredentials
 from chasqui_engine._redis.client.urls import apply_tls
 from chasqui_engine.consumer import Consumer, Handler, check_handler
 from chasqui_engine.metrics.events import MetricsSink
 from chasqui_engine.runtime.aio import StopSignal
-from chasqui_engine.values.config import ConsumerConfig, RunPlainIn, SchedulerConfig, TimeLimit
-from chasqui_engine.values.validation import check_whole_number
+from chasqui_engine.values.config import RunPlainIn, TimeLimit
+from chasqui_engine.worker.options import make_config
 
 _MAX_ATTEMPTS = 25
 
@@ -43,56 +43,56 @@ class Worker:
         *,
         redis_url: str | None = None,
         tls: bool = False,
-        concurrency: int = 100,
-        max_attempts: int = _MAX_ATTEMPTS,
+        credential_provider: FetchCredentials | None = None,
         group: str = "default",
         consumer_id: str | None = None,
+        concurrency: int = 100,
+        time_limit_secs: TimeLimit = None,
+        run_plain_in: RunPlainIn | None = None,
+        shutdown_deadline_secs: float | None = None,
+        max_attempts: int = _MAX_ATTEMPTS,
+        dlq_max_stream_len: int | None = None,
+        store_results: bool = False,
+        result_ttl_ms: int | None = None,
         read_block_ms: int | None = None,
         read_count: int | None = None,
         claim_min_idle_ms: int | None = None,
         max_payload_bytes: int | None = None,
-        dlq_max_stream_len: int | None = None,
-        events_enabled: bool = True,
         delayed_enabled: bool = True,
         run_scheduler: bool = True,
         scheduler_tick_ms: int | None = None,
-        store_results: bool = False,
-        result_ttl_ms: int | None = None,
-        credential_provider: FetchCredentials | None = None,
-        shutdown_deadline_secs: float | None = None,
-        time_limit_secs: TimeLimit = None,
-        run_plain_in: RunPlainIn | None = None,
         relay: bool = False,
         log_job_ids: bool = False,
+        events_enabled: bool = True,
         metrics: MetricsSink | None = None,
     ) -> None:
-        given = {
+        optional = {
             "consumer_id": consumer_id,
-            "block_ms": read_block_ms,
-            "batch": read_count,
-            "claim_min_idle_ms": claim_min_idle_ms,
-            "max_payload_bytes": max_payload_bytes,
-            "dlq_max_stream_len": dlq_max_stream_len,
-            "result_ttl_secs": None if result_ttl_ms is None else _whole_seconds(result_ttl_ms),
-            "shutdown_deadline_secs": shutdown_deadline_secs,
             "time_limit_secs": time_limit_secs,
             "run_plain_in": run_plain_in,
+            "shutdown_deadline_secs": shutdown_deadline_secs,
+            "dlq_max_stream_len": dlq_max_stream_len,
+            "result_ttl_ms": result_ttl_ms,
+            "read_block_ms": read_block_ms,
+            "read_count": read_count,
+            "claim_min_idle_ms": claim_min_idle_ms,
+            "max_payload_bytes": max_payload_bytes,
+            "scheduler_tick_ms": scheduler_tick_ms,
             "metrics": metrics,
-            "scheduler": None if scheduler_tick_ms is None else SchedulerConfig(tick_interval_ms=scheduler_tick_ms),
         }
         self._handler = check_handler(handler)
-        self._config = ConsumerConfig(
+        self._config = make_config(
+            optional,
             queue_name=queue_name,
             group=group,
             concurrency=concurrency,
             max_attempts=max_attempts,
-            events_enabled=events_enabled,
+            store_results=store_results,
             delayed_enabled=delayed_enabled,
             run_scheduler=run_scheduler,
-            store_results=store_results,
             relay=relay,
             log_job_ids=log_job_ids,
-            **_only_given(given),
+            events_enabled=events_enabled,
         )
         self._consumer = Consumer(apply_tls(redis_url, tls), self._config, credential_provider=credential_provider)
         self._started = asyncio.Event()
@@ -163,11 +163,3 @@ class Worker:
 
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
-
-
-def _only_given(settings: dict[str, Any]) -> dict[str, Any]:
-    return {field: value for field, value in settings.items() if value is not None}
-
-
-def _whole_seconds(result_ttl_ms: int) -> int:
-    return -(-check_whole_number(result_ttl_ms, "result_ttl_ms", 1) // 1000)
