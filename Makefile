@@ -87,7 +87,7 @@ bench: $(STAMP) servers ## Measure; see benchmarks/README.md
 	$(BIN)/python -m benchmarks.run $(ARGS)
 
 # Names and versions only: the same file serves whatever index a machine is set up with.
-constraints: $(STAMP) ## Resolve constraints.txt anew (all extras, Python 3.11 and later)
+constraints: $(STAMP) ## Resolve constraints.txt again (all extras, Python 3.11 and later)
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --upgrade \
 		--no-header --no-annotate --no-emit-index-url --no-emit-find-links \
 		--all-extras --group dev pyproject.toml --output-file constraints.txt >/dev/null

@@ -1,4 +1,4 @@
-"""The ratios as a picture for the README: `python -m benchmarks.plot` draws it anew from the saved results."""
+"""The ratios as a picture for the README: `python -m benchmarks.plot` draws it again from the saved results."""
 
 from __future__ import annotations
 

@@ -198,7 +198,7 @@ def _measure_all(options: argparse.Namespace, servers: dict[str, ServerProcess])
 
 def _check_twice(options: argparse.Namespace, run: Run, results: Results) -> None:
     """What falls short is measured once more: a busy machine should not be taken for a slower program."""
-    again = check.shortfalls(results, _saved(options), options.tolerance)
+    again = check.shortfalls(results, _saved_path(options), options.tolerance)
     names = {shortfall.scenario for shortfall in again}
     if names:
         _say(f"once more: {', '.join(sorted(names))}")
@@ -211,7 +211,7 @@ def _check_twice(options: argparse.Namespace, run: Run, results: Results) -> Non
         results.scenarios |= retried.measure()
 
 
-def _saved(options: argparse.Namespace) -> Path:
+def _saved_path(options: argparse.Namespace) -> Path:
     server = ",".join(options.server)
     quick = path_of(server, quick=True)
     return quick if quick.exists() else path_of(server, quick=False)
@@ -230,8 +230,8 @@ def _keep(options: argparse.Namespace, results: Results) -> None:
 
 def main() -> int:
     options = _options()
-    if options.check and not _saved(options).exists():
-        _say(f"nothing to check against: there is no {_saved(options)}; run with --quick --save first")
+    if options.check and not _saved_path(options).exists():
+        _say(f"nothing to check against: there is no {_saved_path(options)}; run with --quick --save first")
         return 2
     with contextlib.ExitStack() as stack:
         try:
@@ -247,7 +247,7 @@ def main() -> int:
     elif options.save:
         _keep(options, results)
     if options.check:
-        short = check.shortfalls(results, _saved(options), options.tolerance)
+        short = check.shortfalls(results, _saved_path(options), options.tolerance)
         print("\n".join(map(str, short)) or f"no ratio is more than {options.tolerance:.0%} below the saved one")
         return 1 if short else 0
     return 1 if ours_failed else 0

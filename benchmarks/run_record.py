@@ -58,6 +58,6 @@ class RunRecord:
 
 
 @functools.cache
-def shared() -> RunRecord:
+def shared_record() -> RunRecord:
     """The record that this process was started for."""
     return RunRecord(Path(os.environ[PATH_VARIABLE]))

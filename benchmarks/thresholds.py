@@ -67,7 +67,7 @@ def _memory(results: Results) -> Iterator[str]:
 
 
 def _everyone(results: Results) -> Iterator[str]:
-    # Memory has its own bar; everywhere else nobody may be ahead.
+    # Memory has its own bar; everywhere else no peer may be ahead.
     behind = [
         f"{row}: {who} ({ratio:.2f} ×)"
         for name, measured in results.scenarios.items()

@@ -143,14 +143,14 @@ def _earliest_offers(doubtful: dict[JobRun, tuple[Any, dict[str, Any]]]) -> dict
         until[asset] = max(event.timestamp, until.get(asset, event.timestamp))
     earliest: dict[JobRun, Offer] = {}
     for (name, uri), before in until.items():
-        for event in _stored(Asset(name=name, uri=uri), since, before):
+        for event in _read_stored(Asset(name=name, uri=uri), since, before):
             for job in _items(event, "jobs"):
                 if (run := run_of(job)) in doubtful:
                     earliest[run] = min(offer_of(job), earliest.get(run, offer_of(job)))
     return earliest
 
 
-def _stored(asset: Asset, since: datetime, before: datetime) -> list[Any]:
+def _read_stored(asset: Asset, since: datetime, before: datetime) -> list[Any]:
     """The events stored for an asset; Airflow before 3.2 cannot filter them."""
     try:
         found: Any = InletEventsAccessors([asset])[asset]

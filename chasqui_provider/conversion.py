@@ -53,7 +53,7 @@ def from_json(value: Any) -> Any:
     """What to put into a job: bytes where `to_json` wrote them, tuples and sets as lists."""
     if isinstance(value, Mapping):
         if value.keys() == {_BYTES} and isinstance(value[_BYTES], str):
-            return _decoded(value[_BYTES])
+            return _decode(value[_BYTES])
         return {key: from_json(item) for key, item in value.items()}
     if isinstance(value, str | bytes):
         return value
@@ -62,7 +62,7 @@ def from_json(value: Any) -> Any:
     return value
 
 
-def _decoded(text: str) -> Any:
+def _decode(text: str) -> Any:
     try:
         return base64.b64decode(text, validate=True)
     except binascii.Error:
@@ -91,7 +91,7 @@ def as_ids(value: Any) -> list[str]:
     items = [given] if isinstance(given, str | bytes) or not isinstance(given, Sequence | set | frozenset) else given
     ids = [as_text("job_ids", item) for item in items]
     if None in ids:
-        raise ConfigError(f"job_ids must be one id or a list of them, got {_shortened(value)}")
+        raise ConfigError(f"job_ids must be one id or a list of them, got {_shorten(value)}")
     return [job_id for job_id in ids if job_id is not None]
 
 
@@ -102,7 +102,7 @@ def as_items(value: Any) -> Iterable[Any]:
     if isinstance(value, str | bytes | bytearray | Mapping) or not isinstance(value, Iterable):
         raise ConfigError(
             "payloads must be a list, an iterator, or a function that returns one: put a single payload into a list, "
-            f"and pass an XCom as `task.output`, or as a template of a list; got {_shortened(value)}"
+            f"and pass an XCom as `task.output`, or as a template of a list; got {_shorten(value)}"
         )
     return value
 
@@ -170,9 +170,9 @@ def _literal(name: str, text: str) -> Any:
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError) as err:
-        raise ConfigError(f"{name} cannot be read as a list or mapping: {_shortened(text)}") from err
+        raise ConfigError(f"{name} cannot be read as a list or mapping: {_shorten(text)}") from err
 
 
-def _shortened(value: Any) -> str:
+def _shorten(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

@@ -35,13 +35,13 @@ class Mailbox:
     """The handler: most mail goes out, some needs a second try, some fails until its address is fixed."""
 
     def __init__(self) -> None:
-        self.mended = False
+        self.repaired = False
 
     async def __call__(self, job: Job) -> dict[str, Any]:
         await asyncio.sleep(0.002)
         if job.name == "flaky" and job.attempt < 2:
             raise ConnectionError(f"mail server hung up, run {job.attempt + 1}")
-        if job.name == "bounce" and not self.mended:
+        if job.name == "bounce" and not self.repaired:
             raise UnrecoverableError("no such address")
         return {"sent": job.data["to"], "run": job.attempt + 1}
 
@@ -120,7 +120,7 @@ async def tour(queue: Queue, mailbox: Mailbox, board: Board) -> None:
         await dead[0].wait_for_result(timeout=DEADLINE_S)
     except JobFailedError as err:
         say(f"✓ a caller that waits for a dead job gets the error at once: {err}")
-    mailbox.mended = True
+    mailbox.repaired = True
     say(f"✓ address fixed; replayed {await queue.replay_dlq()} dead letters: {await dead[0].wait_for_result()}")
     await enough(board)
     say("✓ everything ran. Next: README.md for your own worker, docs/ for the rest")

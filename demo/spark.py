@@ -41,7 +41,7 @@ def write_report(
 
     started = time.monotonic()
 
-    def timed(text: str) -> None:
+    def say_timed(text: str) -> None:
         say(f"[{time.monotonic() - started:5.1f} s] {text}")
 
     target = Path(folder).resolve()
@@ -56,17 +56,17 @@ def write_report(
         slo_file=str(slo_file),
         entities=("events",),
     )
-    timed("Spark is starting")
+    say_timed("Spark is starting")
     with _stderr_in(target / "spark.log"):
         spark = start_session(quick=True)
     try:
-        timed("Spark has started")
-        Pipeline(spark, config, timed).run()
+        say_timed("Spark has started")
+        Pipeline(spark, config, say_timed).run()
     finally:
         spark.stop()
     page = target / "report.html"
     shutil.copyfile(target / "data" / "report" / "index.html", page)
-    timed(f"report  {page}")
+    say_timed(f"report  {page}")
     return page
 
 

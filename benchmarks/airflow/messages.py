@@ -35,12 +35,12 @@ def measure(jobs: int, batch_size: int, in_flight: int, payload_bytes: int = 0) 
     with airflow_with(dag) as (airflow, url), SyncQueue(QUEUE, redis_url=url) as queue:
         # The first job shows that the trigger runs.
         queue.add("first", None)
-        airflow.until(lambda: _stored(airflow) == 1, "the trigger", 90)
+        airflow.until(lambda: _count_stored(airflow) == 1, "the trigger", 90)
         for start in range(0, jobs, 1000):
             numbers = range(start, min(start + 1000, jobs))
             queue.add_bulk([{"name": "n", "data": {"n": n, "text": text}} for n in numbers])
         added = time.monotonic()
-        airflow.until(lambda: _stored(airflow) == jobs + 1, "all jobs", 600)
+        airflow.until(lambda: _count_stored(airflow) == jobs + 1, "all jobs", 600)
         stored_s = time.monotonic() - added
         airflow.until(lambda: not queue.counts().waiting and not queue.counts().active, "all acks", 60)
         acked_s = time.monotonic() - added
@@ -64,7 +64,7 @@ def _rows(airflow: RealAirflow, query: str) -> list[Any]:
         return database.execute(query).fetchall()
 
 
-def _stored(airflow: RealAirflow) -> int:
+def _count_stored(airflow: RealAirflow) -> int:
     query = "SELECT COALESCE(SUM(json_array_length(extra, '$.payload.jobs')), 0) FROM asset_event"
     return int(_rows(airflow, query)[0][0])
 

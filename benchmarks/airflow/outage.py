@@ -62,8 +62,8 @@ def measure() -> dict[str, Any]:
             late_id, killed = airflow.trigger("late"), time.monotonic()
             airflow.until(lambda: time.monotonic() - killed > AWAY_S, "the end of the outage")
             server.start()
-            airflow.until(lambda: all(_ended(airflow, "bench", run_id)), "the tasks", 300)
-            airflow.until(lambda: all(_ended(airflow, "late", late_id)), "the enqueue", 300)
+            airflow.until(lambda: all(_have_ended(airflow, "bench", run_id)), "the tasks", 300)
+            airflow.until(lambda: all(_have_ended(airflow, "late", late_id)), "the enqueue", 300)
             airflow.until(lambda: not queue.counts().waiting and not queue.counts().active, "all jobs", 120)
         tasks = airflow.tasks("bench", run_id) + airflow.tasks("late", late_id)
         with SyncQueue(BULK_QUEUE, redis_url=server.url) as bulk:
@@ -81,5 +81,5 @@ def _under_way(airflow: RealAirflow, run_id: str) -> bool:
     return {task["task_id"]: task["state"] for task in airflow.tasks("bench", run_id)} == at_work
 
 
-def _ended(airflow: RealAirflow, dag_id: str, run_id: str) -> list[bool]:
+def _have_ended(airflow: RealAirflow, dag_id: str, run_id: str) -> list[bool]:
     return [task["state"] in ("success", "failed", "skipped") for task in airflow.tasks(dag_id, run_id)]

@@ -72,10 +72,10 @@ def measure(
 
         with worker_thread(url, QUEUE, take_long, concurrency=100):
             for case in cases:
-                yield {"executor": executor, "slots": slots, **_measured(airflow, case, ended)}
+                yield {"executor": executor, "slots": slots, **_measure(airflow, case, ended)}
 
 
-def _measured(airflow: RealAirflow, case: Case, ended: dict[int, float]) -> dict[str, Any]:
+def _measure(airflow: RealAirflow, case: Case, ended: dict[int, float]) -> dict[str, Any]:
     ended.clear()
     run_id = airflow.trigger("bench", case._asdict())
     airflow.until(lambda: airflow.run_state("bench", run_id) in ("success", "failed"), "the run", 600)

@@ -23,7 +23,7 @@ JOBS_PER_S = 500
 
 
 async def measure(waits: int) -> dict[str, Any]:
-    """Starts the waits, lets the jobs complete one after the other, and notes when each wait is told."""
+    """Starts the waits, lets the jobs complete one after the other, and notes when each wait returns."""
     with ServerProcess(REDIS_8) as server:
         os.environ["AIRFLOW_CONN_CHASQUI_DEFAULT"] = json.dumps({"conn_type": "chasqui", "extra": {"url": server.url}})
         completed: dict[str, float] = {}

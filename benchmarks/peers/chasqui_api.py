@@ -29,11 +29,11 @@ class ChasquiApi(Peer):
         return await self._queue.add_bulk([{"name": "noop", "data": {"n": n}} for n in ns])
 
     async def add_delayed_bulk(self, ns: Sequence[int], due_s: int) -> Any:
-        return await self._queue.add_bulk(delayed(ns, due_s))
+        return await self._queue.add_bulk(jobs_later(ns, due_s))
 
     async def add_with_options_bulk(self, ns: Sequence[int], due_s: int) -> Any:
         own = {"attempts": ATTEMPTS, "backoff": BACKOFF_MS}
-        jobs = zip(ns, delayed(ns, due_s), strict=True)
+        jobs = zip(ns, jobs_later(ns, due_s), strict=True)
         return await self._queue.add_bulk([{**job, **own, "job_id": f"job-{n}"} for n, job in jobs])
 
     async def results(self, ns: Sequence[int]) -> list[Any]:
@@ -59,7 +59,7 @@ class ChasquiApi(Peer):
         return self.ran(job.data["n"])
 
 
-def delayed(ns: Sequence[int], due_s: int) -> list[Mapping[str, Any]]:
+def jobs_later(ns: Sequence[int], due_s: int) -> list[Mapping[str, Any]]:
     """Jobs for `add_bulk` that run at one moment."""
     due = datetime.fromtimestamp(due_s, UTC)
     return [{"name": "noop", "data": {"n": n}, "delay_ms": due} for n in ns]

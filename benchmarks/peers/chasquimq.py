@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import chasquimq
 
-from benchmarks.peers.chasqui_api import ChasquiApi, delayed
+from benchmarks.peers.chasqui_api import ChasquiApi, jobs_later
 
 _AT_ONCE = 100
 
@@ -20,7 +20,7 @@ class Contestant(ChasquiApi):
     most_jobs: ClassVar = {"add-delayed-bulk": 10_000, "add-with-options-bulk": 10_000, "memory-delayed": 200_000}
 
     async def fill_delayed(self, ns: Sequence[int], due_s: int) -> None:
-        jobs = delayed(ns, due_s)
+        jobs = jobs_later(ns, due_s)
         for first in range(0, len(jobs), _AT_ONCE):
             await asyncio.gather(*(self._queue.add(**job) for job in jobs[first : first + _AT_ONCE]))
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from benchmarks.run_record import shared
+from benchmarks.run_record import shared_record
 
 QUEUE = "bench"
 CONCURRENCY = 100
@@ -92,7 +92,7 @@ class Peer:
 
     def ran(self, n: int) -> int | None:
         """The body of every handler."""
-        if shared().tick(n) == 0 and self.work.handler == "fails once":
+        if shared_record().tick(n) == 0 and self.work.handler == "fails once":
             raise FailsOnceError(f"job {n} fails on its first run")
         return n if self.work.results else None
 

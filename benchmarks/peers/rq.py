@@ -10,23 +10,23 @@ import redis
 import rq
 
 from benchmarks.peers.peer import ATTEMPTS, QUEUE, FailsOnceError, Peer
-from benchmarks.run_record import shared
+from benchmarks.run_record import shared_record
 
 _DELAYS_ONE_BY_ONE = "its bulk call takes no delays"
 
 
 def noop(data: dict[str, int]) -> None:
     """Jobs are functions found by name, so these are at the module's level."""
-    shared().tick(data["n"])
+    shared_record().tick(data["n"])
 
 
 def noop_with_result(data: dict[str, int]) -> int:
-    shared().tick(data["n"])
+    shared_record().tick(data["n"])
     return data["n"]
 
 
 def fails_once(data: dict[str, int]) -> None:
-    if shared().tick(data["n"]) == 0:
+    if shared_record().tick(data["n"]) == 0:
         raise FailsOnceError(f"job {data['n']} fails on its first run")
 
 

@@ -11,7 +11,7 @@ from benchmarks.scenarios.scenario import Scenario
 _FILL = 1000
 
 
-async def _worker(bench: Bench) -> dict[str, float]:
+async def _measure_worker(bench: Bench) -> dict[str, float]:
     await bench.fill()
     with bench.workers() as pids:
         await bench.all_ran()
@@ -20,7 +20,7 @@ async def _worker(bench: Bench) -> dict[str, float]:
     return {"memory worker": peak}
 
 
-async def _delayed(bench: Bench) -> dict[str, float]:
+async def _measure_delayed(bench: Bench) -> dict[str, float]:
     await bench.peer.add(bench.jobs)
     bench.server.command("FLUSHDB SYNC")
     before = int(bench.server.info("used_memory"))
@@ -37,7 +37,7 @@ SCENARIOS = [
         what="peak RSS of one worker process over the run",
         jobs=200_000,
         quick_jobs=None,
-        measure=_worker,
+        measure=_measure_worker,
         work=Work(events=True),
         units={"memory worker": "MB"},
         most_repeats=3,
@@ -47,7 +47,7 @@ SCENARIOS = [
         what="Redis memory per delayed job",
         jobs=1_000_000,
         quick_jobs=None,
-        measure=_delayed,
+        measure=_measure_delayed,
         units={"memory delayed": "bytes/job"},
         most_repeats=1,
     ),

@@ -44,7 +44,7 @@ def read_all(frame: DataFrame) -> None:
     frame.write.format("noop").mode("overwrite").save()
 
 
-def timed(work: Callable[[], object]) -> float:
+def time_it(work: Callable[[], object]) -> float:
     started = time.perf_counter()
     work()
     return time.perf_counter() - started

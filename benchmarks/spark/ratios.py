@@ -10,7 +10,7 @@ import redis
 from pyspark.sql import SparkSession
 
 from benchmarks.spark import baselines
-from benchmarks.spark.common import fill, jobs, read_all, say, source, timed, write
+from benchmarks.spark.common import fill, jobs, read_all, say, source, time_it, write
 
 READ_BAR, WRITE_BAR = 3.0, 2.5
 
@@ -75,7 +75,7 @@ def _in_turns(ways: dict[str, Callable[[], None]], rows: int, repeat: int) -> di
     found: dict[str, list[float]] = {name: [] for name in ways}
     for turn in range(repeat + 1):
         for name, work in ways.items():
-            speed = rows / timed(work)
+            speed = rows / time_it(work)
             if turn:
                 found[name].append(speed)
     return {name: round(statistics.median(speeds)) for name, speeds in found.items()}

@@ -17,7 +17,7 @@ from typing import Any
 import redis
 from pyspark.sql import SparkSession
 
-from benchmarks.spark.common import DRIVER_MEMORY, jobs, read_all, say, source, timed, write
+from benchmarks.spark.common import DRIVER_MEMORY, jobs, read_all, say, source, time_it, write
 from benchmarks.spark.memory import Peaks, below
 from chasqui_engine.pipeline.config import PipelineConfig
 from chasqui_engine.pipeline.run import STEPS, Pipeline
@@ -65,18 +65,18 @@ def one_size(
     """Seconds of each step, and microseconds per row (of the queue, or of the events)."""
     queue = f"scale-{rows}"
     stream, told = f"{{chasqui:{queue}}}:stream", f"{{chasqui:{queue}}}:events"
-    seconds = {"write": timed(lambda: write(jobs(spark, rows), url, queue))}
+    seconds = {"write": time_it(lambda: write(jobs(spark, rows), url, queue))}
     assert client.xlen(stream) == rows, "as many jobs as rows"
     say(f"{rows:,} rows are jobs after {seconds['write']:.1f} s")
     seconds["work"] = work_off(client, url, queue, workers)
     events = int(client.xlen(told))
     assert events >= 2 * rows, "no event was trimmed"
     say(f"worked off after {seconds['work']:.1f} s, {events:,} events")
-    seconds["read"] = timed(lambda: read_all(source(spark, url, queue)))
+    seconds["read"] = time_it(lambda: read_all(source(spark, url, queue)))
     with tempfile.TemporaryDirectory() as folder:
         pipeline = Pipeline(spark, PipelineConfig(queues=(queue,), out=f"file://{folder}", url=url), say)
         for step in STEPS:
-            seconds[step] = timed(lambda step=step: pipeline.run((step,)))  # type: ignore[misc]
+            seconds[step] = time_it(lambda step=step: pipeline.run((step,)))  # type: ignore[misc]
         totals = pipeline.report()["queues"][queue]["totals"]
         assert (totals["completed"], totals["failed"], totals["arrived"]) == (rows, 0, rows), totals
     for key in client.scan_iter(f"{{chasqui:{queue}}}:*", count=1000):

@@ -92,14 +92,14 @@ async def find_job(
     """
     most = payload_chars
     found = (
-        await _at_an_end(link, keys, group, job_id, looked_at, most)
-        or await _delayed(link, keys, job_id, looked_at, most)
-        or await _dead(link, keys, job_id, looked_at, most)
-        or await _ended(link, keys, job_id)
+        await _find_on_stream(link, keys, group, job_id, looked_at, most)
+        or await _find_delayed(link, keys, job_id, looked_at, most)
+        or await _find_dead(link, keys, job_id, looked_at, most)
+        or await _find_ended(link, keys, job_id)
     )
     if found is None and whole:
         entry = await stream.find_entry(link, keys.stream, job_id)
-        found = None if entry is None else await _on_the_stream(link, keys, group, job_id, entry, most)
+        found = None if entry is None else await _describe_on_stream(link, keys, group, job_id, entry, most)
     info = await _with_history(link, keys, found or JobInfo(id=job_id, state=JobState.UNKNOWN), looked_at)
     if found is None and info.state in _STATES_IN_DELAYED:
         # A cancel leaves no event behind: the set itself decides, if all of it can be searched.
@@ -109,7 +109,7 @@ async def find_job(
     return info
 
 
-async def _at_an_end(
+async def _find_on_stream(
     link: Link, keys: QueueKeys, group: str, job_id: JobId, looked_at: int, most: int | None
 ) -> JobInfo | None:
     # Active jobs are at the front; those that were just added, at the end.
@@ -118,11 +118,11 @@ async def _at_an_end(
             link, keys.stream, job_id, newest_first=newest_first, at_most=-(-looked_at // 2)
         )
         if entry is not None:
-            return await _on_the_stream(link, keys, group, job_id, entry, most)
+            return await _describe_on_stream(link, keys, group, job_id, entry, most)
     return None
 
 
-async def _on_the_stream(
+async def _describe_on_stream(
     link: Link, keys: QueueKeys, group: str, job_id: JobId, entry: Entry, most: int | None
 ) -> JobInfo:
     info = await _describe(job_id, JobState.WAITING, entry, most)
@@ -135,7 +135,7 @@ async def _on_the_stream(
     return replace(info, state=JobState.ACTIVE, consumer=consumer, attempt=attempt)
 
 
-async def _delayed(link: Link, keys: QueueKeys, job_id: JobId, looked_at: int, most: int | None) -> JobInfo | None:
+async def _find_delayed(link: Link, keys: QueueKeys, job_id: JobId, looked_at: int, most: int | None) -> JobInfo | None:
     found = await delayed.find_delayed(link, keys, job_id, at_most=looked_at)
     if found is None:
         return None
@@ -147,7 +147,7 @@ async def _delayed(link: Link, keys: QueueKeys, job_id: JobId, looked_at: int, m
     return replace(_of_job(job_id, state, job), run_at_ms=run_at_ms)
 
 
-async def _dead(link: Link, keys: QueueKeys, job_id: JobId, looked_at: int, most: int | None) -> JobInfo | None:
+async def _find_dead(link: Link, keys: QueueKeys, job_id: JobId, looked_at: int, most: int | None) -> JobInfo | None:
     entry = await stream.find_entry(link, keys.dlq, job_id, newest_first=True, at_most=looked_at)
     [record] = await results.get_failures(link, keys, [job_id])
     if entry is None and record is None:
@@ -167,7 +167,7 @@ async def _dead(link: Link, keys: QueueKeys, job_id: JobId, looked_at: int, most
     return info
 
 
-async def _ended(link: Link, keys: QueueKeys, job_id: JobId) -> JobInfo | None:
+async def _find_ended(link: Link, keys: QueueKeys, job_id: JobId) -> JobInfo | None:
     [result] = await results.get_results(link, keys, [job_id])
     return None if result is None else JobInfo(id=job_id, state=JobState.COMPLETED)
 

@@ -170,7 +170,7 @@ def command(
         @wraps(function)
         def wrapper(url: str | None, conn_id: str | None, as_json: bool, debug: bool, **own: Any) -> int:
             log_to_stderr(logging.DEBUG if debug else logging.WARNING)
-            return _guarded(function, url, conn_id, as_json, debug, own)
+            return _run_guarded(function, url, conn_id, as_json, debug, own)
 
         signature = inspect.Signature([p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own] + common)
         del wrapper.__wrapped__
@@ -181,7 +181,7 @@ def command(
     return register
 
 
-def _guarded(
+def _run_guarded(
     function: Callable[..., Any], url: str | None, conn_id: str | None, as_json: bool, debug: bool, own: dict[str, Any]
 ) -> int:
     try:

@@ -35,7 +35,7 @@ class InFlight:
             delivery.held_at = now
         return fresh
 
-    def redelivered(self, deliveries: Iterable[Delivery]) -> list[Delivery]:
+    def find_redelivered(self, deliveries: Iterable[Delivery]) -> list[Delivery]:
         """The claimed entries that were in flight here all along, as they are recorded here: the server has
         counted one more delivery, though none went to another worker."""
         known = ((self._entries.get(one.entry_id), one) for one in deliveries)

@@ -175,7 +175,7 @@ class Reader:
         self._buffer.put(delivery for delivery in fresh if not delivery.deliveries)
         if again := [delivery for delivery in fresh if delivery.deliveries]:
             await self._accept_again(again)
-        if len(fresh) < len(deliveries) and (ours := self._in_flight.redelivered(deliveries)):
+        if len(fresh) < len(deliveries) and (ours := self._in_flight.find_redelivered(deliveries)):
             # The server has counted another delivery.
             await self._recount(ours)
 

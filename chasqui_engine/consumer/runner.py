@@ -131,7 +131,7 @@ class JobRunner:
 
     async def _handle(self, delivery: Delivery, job: Job) -> None:
         attempt = job.attempt + job.deliveries + 1
-        self._settler.started(job.id, attempt, delivery)
+        self._settler.note_start(job.id, attempt, delivery)
         job._reports = self._settler
         if self._config.log_job_ids:
             running_job_id.set(job.id)

@@ -57,7 +57,7 @@ class Settler:
         self._retries: Batcher[Retry] = Batcher(self._retry, fail, most=config.retry_inflight, idle_s=idle_s)
         self._burials: Batcher[Bury] = Batcher(self._bury, fail, most=config.dlq_inflight, idle_s=idle_s)
 
-    def started(self, job_id: str, attempt: int, delivery: Delivery) -> None:
+    def note_start(self, job_id: str, attempt: int, delivery: Delivery) -> None:
         """Emits `active` before a handler runs."""
         if self._events_max:
             self._started.add((job_id, delivery.name, attempt, delivery.entry_id))

@@ -161,13 +161,13 @@ def _assign_waits(frame: DataFrame) -> DataFrame:
         }
     )
 
-    def announced(wait: Column) -> Column:
+    def find_attempt(wait: Column) -> Column:
         before = F.filter("retries", lambda retry: retry["id"] <= wait["id"])
         return F.array_max(
             F.concat(F.array(F.lit(1).cast("bigint")), F.transform(before, lambda retry: retry["attempt"]))
         )
 
-    assigned = F.transform("waits", lambda wait: F.struct(wait.alias("wait"), announced(wait).alias("attempt")))
+    assigned = F.transform("waits", lambda wait: F.struct(wait.alias("wait"), find_attempt(wait).alias("attempt")))
     frame = frame.withColumn("assigned", assigned)
     unseen = F.array_except(F.transform("assigned", lambda one: one["attempt"]), F.col("seen"))
     alone = F.col("attempt").isNull()

@@ -48,11 +48,11 @@ def date_breaches(frame: DataFrame, before: DataFrame | None, version: int) -> D
 
 
 def _with_since(found_in: Callable[[Column], Column]) -> Column:
-    def dated(one: Column) -> Column:
+    def date(one: Column) -> Column:
         columns = [one[name] for name in ("objective", "metric", "limit", "value")]
         return F.struct(*columns, found_in(one)).cast(_BREACH)
 
-    return F.transform("breaches", dated)
+    return F.transform("breaches", date)
 
 
 def _judge(number: int, slo: Slo, metric: str, limit: float, over: Column) -> Column:

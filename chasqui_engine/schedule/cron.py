@@ -157,19 +157,19 @@ class CronSchedule:
     # Local times carry the schedule's zone. Between two such, Python compares and subtracts what the clock on the
     # wall shows, not the instants: exactly what is wanted here.
 
-    def _local(self, t: int) -> datetime:
-        return datetime.fromtimestamp(t, self.zone)
+    def _local(self, second: int) -> datetime:
+        return datetime.fromtimestamp(second, self.zone)
 
     def _is_later_than(self, wall: datetime) -> Callable[[int], bool]:
         return lambda t: self._local(t) > wall
 
-    def _not_yet_fired(self, t: int) -> datetime:
-        """The earliest local time whose turn comes after the second `t`."""
-        here = self._local(t)
+    def _not_yet_fired(self, second: int) -> datetime:
+        """The earliest local time whose turn comes after a second."""
+        here = self._local(second)
         if not here.fold:
             return here + timedelta(seconds=1)
         # In the second pass of a repeated hour, the whole hour has had its turn in the first.
-        return self._local(_first(t, t + 86_400, lambda u: not self._local(u).fold))
+        return self._local(_first(second, second + 86_400, lambda u: not self._local(u).fold))
 
     def _next_wall(self, wall: datetime) -> datetime | None:
         """The first matching local time from `wall` on, whether or not the clock ever shows it."""

@@ -61,7 +61,7 @@ def are_completed_here() -> bool:
 def put_in_line(session: Session, event: AssetEvent) -> None:
     """Sets the time of an event about to be stored to after the last runs, and updates the queued runs to match."""
     try:
-        with session.begin_nested(), _impatient(session):
+        with session.begin_nested(), _limit_lock_wait(session):
             _put_in_line(session, event)
     except OperationalError as err:
         _log.warning(
@@ -72,7 +72,7 @@ def put_in_line(session: Session, event: AssetEvent) -> None:
 
 
 @contextmanager
-def _impatient(session: Session) -> Iterator[None]:
+def _limit_lock_wait(session: Session) -> Iterator[None]:
     """Limits how long to wait for row locks, where the database has such a setting."""
     if session.get_bind().dialect.name != "postgresql":
         yield

@@ -72,7 +72,7 @@ class Settings:
         meant = [*map(unquote, inside), *map(unquote_plus, inside)]
         return list(dict.fromkeys([*inside, *meant, self.url])) if inside else []
 
-    def named(self, err: RedisError) -> RedisError:
+    def name_in(self, err: RedisError) -> RedisError:
         """The same error, with the connection and the server named."""
         login = _LOGIN.fullmatch(self.url)
         server = (login["rest"] if login else "").partition("?")[0].partition("/")[0]

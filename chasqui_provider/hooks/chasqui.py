@@ -74,7 +74,7 @@ class ChasquiHook(BaseHook):
             try:
                 yield queue
             except RedisError as err:
-                raise self.settings().named(err) from err
+                raise self.settings().name_in(err) from err
 
     async def get_async_queue(self, queue_name: str | None = None) -> Queue:
         """A queue to use in an event loop; close it, or use it in an `async with`."""
@@ -83,11 +83,11 @@ class ChasquiHook(BaseHook):
 
     def settings(self) -> Settings:
         """The settings of the connection."""
-        return _masked(settings_of(self.get_connection(self.chasqui_conn_id)))
+        return _mask(settings_of(self.get_connection(self.chasqui_conn_id)))
 
     async def get_settings(self) -> Settings:
         """The settings of the connection, read without blocking the event loop."""
-        return _masked(settings_of(await self.aget_connection(self.chasqui_conn_id)))
+        return _mask(settings_of(await self.aget_connection(self.chasqui_conn_id)))
 
     def test_connection(self) -> tuple[bool, str]:
         """Whether the server answers, and which server it is; never raises."""
@@ -96,7 +96,7 @@ class ChasquiHook(BaseHook):
             try:
                 return True, asyncio.run(_probe(settings))
             except RedisError as err:
-                return False, str(settings.named(err))
+                return False, str(settings.name_in(err))
         except (ChasquiError, TimeoutError) as err:
             return False, str(err) or f"connection {self.chasqui_conn_id!r}: no answer in time"
         except Exception as err:  # noqa: BLE001 - the form shows every error
@@ -111,7 +111,7 @@ def _options(settings: Settings) -> dict[str, Any]:
     }
 
 
-def _masked(settings: Settings) -> Settings:
+def _mask(settings: Settings) -> Settings:
     """Airflow masks a connection's password in logs, but not one in a URL."""
     for secret in settings.secrets:
         mask_secret(secret)

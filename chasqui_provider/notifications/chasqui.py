@@ -11,7 +11,7 @@ from chasqui_engine import RedisError
 from chasqui_provider.connection.settings import DEFAULT_CONN_ID
 from chasqui_provider.conversion import from_json, to_json
 from chasqui_provider.hooks.chasqui import ChasquiHook
-from chasqui_provider.operators.callables import unrendered, value_of
+from chasqui_provider.operators.callables import keep_unrendered, value_of
 
 _ABOUT = ("dag_id", "run_id", "task_id", "map_index", "try_number", "state")
 
@@ -38,7 +38,7 @@ class ChasquiNotifier(BaseNotifier):
     ) -> None:
         super().__init__(**kwargs)
         self.job_name = job_name
-        self.payload = unrendered(payload)
+        self.payload = keep_unrendered(payload)
         self.job_id = job_id
         self.queue_name = queue_name
         self.chasqui_conn_id = chasqui_conn_id
@@ -55,7 +55,7 @@ class ChasquiNotifier(BaseNotifier):
             try:
                 await queue.add(self.job_name, self._payload(context), job_id=self.job_id)
             except RedisError as err:
-                raise (await hook.get_settings()).named(err) from err
+                raise (await hook.get_settings()).name_in(err) from err
 
     def _payload(self, context: Any) -> Any:
         if self.payload is None:

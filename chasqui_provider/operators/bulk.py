@@ -8,7 +8,7 @@ from typing import Any
 
 from chasqui_engine import AddOptions, ConfigError, EncodeError, Job, JobRetryOverride, RedisError, SyncQueue
 from chasqui_provider.conversion import as_backoff, as_int, as_items, as_text, from_json, is_left_out
-from chasqui_provider.operators.callables import unrendered, value_of
+from chasqui_provider.operators.callables import keep_unrendered, value_of
 from chasqui_provider.operators.enqueue import ADDED, ChasquiOperator, add_options
 from chasqui_provider.operators.job_ids import task_job_id
 from chasqui_provider.operators.lineage import AddsToQueue
@@ -54,7 +54,7 @@ class ChasquiBulkEnqueueOperator(AddsToQueue, ChasquiOperator):
         super().__init__(**kwargs)
         if chunk_size < 1:
             raise ValueError(f"chunk_size must be at least 1, got {chunk_size}")
-        self.payloads = unrendered(payloads)
+        self.payloads = keep_unrendered(payloads)
         self.items_are_jobs = items_are_jobs
         self.job_name = job_name
         self.attempts = attempts

@@ -32,7 +32,7 @@ class Source:
         return f"<callable {_name(self.value)}>" if callable(self.value) else f"<{_name(type(self.value))}>"
 
 
-def unrendered(value: Any) -> Any:
+def keep_unrendered(value: Any) -> Any:
     """The value of a template field, wrapped in a `Source` if it must not be rendered."""
     return Source(value) if callable(value) or isinstance(value, Iterator) else value
 
@@ -41,10 +41,10 @@ def value_of(field: Any, context: Any, owner: Templater) -> Any:
     """The value of a rendered field: an iterator, the return value of a function, or the value itself."""
     if not isinstance(field, Source):
         return field
-    return _called(field.value, context, owner) if callable(field.value) else field.value
+    return _call(field.value, context, owner) if callable(field.value) else field.value
 
 
-def _called(function: Callable[..., Any], context: Any, owner: Templater) -> Any:
+def _call(function: Callable[..., Any], context: Any, owner: Templater) -> Any:
     """The return value of a function that takes any part of the context by name.
 
     `context` and `jinja_env` are there too: that is what a callable in a template field is given elsewhere in Airflow.

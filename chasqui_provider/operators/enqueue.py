@@ -13,13 +13,13 @@ from chasqui_engine import ConfigError, ProducerConfig
 from chasqui_provider.connection.settings import DEFAULT_CONN_ID, Settings
 from chasqui_provider.conversion import as_backoff, as_duration, as_int, as_text, as_time, from_json
 from chasqui_provider.hooks.chasqui import ChasquiHook
-from chasqui_provider.operators.callables import unrendered, value_of
+from chasqui_provider.operators.callables import keep_unrendered, value_of
 from chasqui_provider.operators.job_ids import task_job_id
 from chasqui_provider.operators.lineage import AddsToQueue
 from chasqui_provider.operators.links import ChasquiQueueLink
 from chasqui_provider.triggers.result import ChasquiJobResultTrigger
 from chasqui_provider.version_compat import TaskDeferralTimeout, conf
-from chasqui_provider.waiting.deferral import checked_defer_after, resumable_at_s, wait_before_deferring
+from chasqui_provider.waiting.deferral import check_defer_after, resumable_at_s, wait_before_deferring
 from chasqui_provider.waiting.outcome import Outcome
 from chasqui_provider.waiting.results import OnDead, check_on_dead, timeout_text, values_of, wait_now
 
@@ -48,7 +48,7 @@ def earliest_of_id_ms(settings: Settings) -> int:
     return int((time() - taken_s) * 1000)
 
 
-def _checked_timeout(value: timedelta | float | None) -> timedelta | None:
+def _check_timeout(value: timedelta | float | None) -> timedelta | None:
     timeout = as_duration("result_timeout", value)
     if timeout is not None and timeout <= timedelta(0):
         raise ConfigError(f"result_timeout must be more than 0, got {value!r}")
@@ -128,7 +128,7 @@ class ChasquiEnqueueOperator(AddsToQueue, ChasquiOperator):
     ) -> None:
         super().__init__(**kwargs)
         self.job_name = job_name
-        self.payload = unrendered(payload)
+        self.payload = keep_unrendered(payload)
         self.delay = delay
         self.run_at = run_at
         self.attempts = attempts
@@ -137,8 +137,8 @@ class ChasquiEnqueueOperator(AddsToQueue, ChasquiOperator):
         self.fresh_id = fresh_id
         self.wait_for_result = wait_for_result
         self.deferrable = deferrable
-        self.defer_after = checked_defer_after(defer_after)
-        self.result_timeout = _checked_timeout(result_timeout)
+        self.defer_after = check_defer_after(defer_after)
+        self.result_timeout = _check_timeout(result_timeout)
         self.on_dead = check_on_dead(on_dead)
         self.cancel_on_kill = cancel_on_kill
         self._waiting_for: str | None = None
@@ -153,12 +153,12 @@ class ChasquiEnqueueOperator(AddsToQueue, ChasquiOperator):
         since_ms = earliest_of_id_ms(settings)
         self._waiting_for = job_id
         wait = self._wait_or_defer if self.deferrable else self._wait
-        return self._result({"endings": wait(settings, job_id, since_ms)})
+        return self._result({"outcomes": wait(settings, job_id, since_ms)})
 
     def execute_complete(self, context: Any, event: Any) -> Any:
         """Resumes after the wait."""
         del context
-        self.note_jobs(ending["job_id"] for ending in event.get("endings", ()))
+        self.note_jobs(outcome["job_id"] for outcome in event.get("outcomes", ()))
         return self._result(event)
 
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Any) -> Any:
@@ -215,9 +215,9 @@ class ChasquiEnqueueOperator(AddsToQueue, ChasquiOperator):
 
     def _wait_or_defer(self, settings: Settings, job_id: str, since_ms: int) -> list[Outcome]:
         if self.delay is None and self.run_at is None:
-            endings = wait_before_deferring(self, settings, [job_id], job_name=self.job_name, since_ms=since_ms)
-            if endings is not None:
-                return endings
+            outcomes = wait_before_deferring(self, settings, [job_id], job_name=self.job_name, since_ms=since_ms)
+            if outcomes is not None:
+                return outcomes
         trigger = self._trigger(job_id, since_ms)
         return self.defer(trigger=trigger, method_name="execute_complete", timeout=self.result_timeout)
 

@@ -9,7 +9,7 @@ from airflow.sdk import Variable
 
 from chasqui_engine import MissedFiresPolicy, RepeatPattern
 from chasqui_provider.conversion import as_ids, as_int, as_text, as_time, from_json
-from chasqui_provider.operators.callables import unrendered, value_of
+from chasqui_provider.operators.callables import keep_unrendered, value_of
 from chasqui_provider.operators.enqueue import ChasquiOperator
 from chasqui_provider.timetables.snapshot import snapshot_of, snapshot_variable
 
@@ -58,7 +58,7 @@ class ChasquiUpsertRepeatableOperator(ChasquiOperator):
         if (cron is None) == (every_ms is None):
             raise ValueError("give cron or every_ms")
         self.job_name = job_name
-        self.payload = unrendered(payload)
+        self.payload = keep_unrendered(payload)
         self.cron = cron
         self.tz = tz
         self.every_ms = every_ms

@@ -44,15 +44,17 @@ def _names() -> list[str]:
     with create_session() as session:
         stored = set(session.scalars(select(Connection.conn_id).where(Connection.conn_type == CONN_TYPE)))
     # Those of a secrets backend can be asked for, but not listed.
-    return sorted({*stored, *_of_environment(), *(name for name in _named() if _find(name) is not None)})
+    return sorted(
+        {*stored, *_names_in_environment(), *(name for name in _names_in_settings() if _find(name) is not None)}
+    )
 
 
-def _named() -> set[str]:
+def _names_in_settings() -> set[str]:
     """The connections that a setting names."""
     return {name.strip() for name in conf.get("chasqui", "dashboard_connections", fallback="").split(",")} - {""}
 
 
-def _of_environment() -> Iterator[str]:
+def _names_in_environment() -> Iterator[str]:
     environment = EnvironmentVariablesBackend()
     for variable in os.environ:
         if not variable.startswith(CONN_ENV_PREFIX):
@@ -72,7 +74,7 @@ def _find(conn_id: str) -> Any:
     with contextlib.suppress(AirflowNotFoundException):
         found = Connection.get_connection_from_secrets(conn_id)
         # Connections of type redis only if they are named: most of them hold other things.
-        is_wanted = _is_ours(found) or (found.conn_type == REDIS_CONN_TYPE and conn_id in _named())
+        is_wanted = _is_ours(found) or (found.conn_type == REDIS_CONN_TYPE and conn_id in _names_in_settings())
         return found if is_wanted else None
     return None
 

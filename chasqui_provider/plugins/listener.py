@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def on_asset_event_emitted(asset_event: Any) -> None:
     """Called for every asset event; only those of this provider's triggers are completed."""
     payload = is_ours(asset_event.extra)
-    if payload is None or (found := _stored(asset_event)) is None:
+    if payload is None or (found := _find_in_session(asset_event)) is None:
         return
     # Models are imported where they are needed: every process of Airflow loads this module, and few have a database.
     from chasqui_provider.asset_events import markers, run_queue
@@ -47,7 +47,7 @@ def on_dag_run_running(dag_run: DagRun) -> None:
         run_queue.queue_what_was_left_out(dag_run)
 
 
-def _stored(asset_event: Any) -> tuple[Session, AssetEvent] | None:
+def _find_in_session(asset_event: Any) -> tuple[Session, AssetEvent] | None:
     """The session that has this event and has not committed it yet, and the event as it has it.
 
     Airflow hands listeners no session, but a thread has one at a time. If it stores events by other means,

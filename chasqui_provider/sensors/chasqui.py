@@ -16,7 +16,7 @@ from chasqui_provider.operators.lineage import MOST_JOB_IDS, ReadsFromQueue
 from chasqui_provider.operators.links import ChasquiQueueLink
 from chasqui_provider.triggers.result import ChasquiJobResultTrigger, ids_to_wait_for
 from chasqui_provider.version_compat import AirflowSensorTimeout, conf
-from chasqui_provider.waiting.deferral import checked_defer_after, news_lag_s, resumable_at_s, wait_before_deferring
+from chasqui_provider.waiting.deferral import check_defer_after, news_lag_s, resumable_at_s, wait_before_deferring
 from chasqui_provider.waiting.results import (
     ChasquiUnavailableError,
     OnDead,
@@ -63,7 +63,7 @@ class ChasquiJobResultSensor(ReadsFromQueue, BaseSensorOperator):
         self.queue_name = queue_name
         self.chasqui_conn_id = chasqui_conn_id
         self.deferrable = deferrable
-        self.defer_after = checked_defer_after(defer_after)
+        self.defer_after = check_defer_after(defer_after)
         self.on_dead = check_on_dead(on_dead)
         if deferrable and not self.defer_after and _is_plain(job_ids) and _is_plain(queue_name):
             self.start_from_trigger = True
@@ -88,9 +88,9 @@ class ChasquiJobResultSensor(ReadsFromQueue, BaseSensorOperator):
             self._raise_poke_interval()
             return super().execute(context)
         settings = ChasquiHook(self.chasqui_conn_id).settings()
-        endings = wait_before_deferring(self, settings, job_ids)
-        if endings is not None:
-            return self.resume_execution("execute_complete", {"event": {"endings": endings}}, context)
+        outcomes = wait_before_deferring(self, settings, job_ids)
+        if outcomes is not None:
+            return self.resume_execution("execute_complete", {"event": {"outcomes": outcomes}}, context)
         timeout = timedelta(seconds=self.timeout)
         trigger = ChasquiJobResultTrigger(
             job_ids=job_ids,
@@ -121,12 +121,12 @@ class ChasquiJobResultSensor(ReadsFromQueue, BaseSensorOperator):
         del context
         try:
             settings, job_ids = ChasquiHook(self.chasqui_conn_id).settings(), ids_to_wait_for(self.job_ids)
-            endings = read_outcomes_now(settings, self.queue_name, job_ids, on_dead=self.on_dead)
+            outcomes = read_outcomes_now(settings, self.queue_name, job_ids, on_dead=self.on_dead)
         except ChasquiError as err:
             raise ChasquiUnavailableError(str(err)) from err
-        if endings is None:
+        if outcomes is None:
             return PokeReturnValue(is_done=False)
-        return PokeReturnValue(is_done=True, xcom_value=self._results({"endings": endings}))
+        return PokeReturnValue(is_done=True, xcom_value=self._results({"outcomes": outcomes}))
 
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Any) -> Any:
         """Resumes after the wait; a timeout names the jobs that did not end."""

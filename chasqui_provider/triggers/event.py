@@ -96,7 +96,7 @@ class ChasquiEventTrigger(BaseEventTrigger):
                 batch = await self._next_batch(arrived, tasks[0])
                 for chunk in chunks(_describe(event) for event in batch if self._wants(event)):
                     yield QuietEvent({"queue_name": name, "events": chunk})
-                cursor.passed(batch[-1].entry_id)
+                cursor.note_passed(batch[-1].entry_id)
         finally:
             for task in tasks:
                 task.cancel()
@@ -160,7 +160,7 @@ class _StoredCursor:
         if self._store is not None:
             await write_asset_state(self._store, _POSITION, entry_id)
 
-    def passed(self, entry_id: str) -> None:
+    def note_passed(self, entry_id: str) -> None:
         """Records that an entry was passed; its id is stored once its asset event is surely stored."""
         self._passed.append((asyncio.get_running_loop().time() + _STORED_AFTER_S, entry_id))
 

@@ -103,13 +103,13 @@ class ChasquiMessageTrigger(BaseEventTrigger):
     async def filter_shared_stream(self, shared_stream: AsyncIterator[Any]) -> AsyncIterator[TriggerEvent]:
         """Each batch as an event, without the jobs of earlier events."""
         async for batch, queue_name in shared_stream:
-            payload = self._wanted(batch, await drop_repeated(batch.payload(queue_name), self.asset_state_store))
+            payload = self._drop_unwanted(batch, await drop_repeated(batch.payload(queue_name), self.asset_state_store))
             if payload["jobs"]:
                 yield QuietEvent(payload)
             # Reached only once the event was passed on; a trigger cancelled before that never gets here.
             batch.handed_on += 1
 
-    def _wanted(self, batch: Batch, payload: dict[str, Any]) -> dict[str, Any]:
+    def _drop_unwanted(self, batch: Batch, payload: dict[str, Any]) -> dict[str, Any]:
         """The event without the jobs that this trigger rejects."""
         jobs = [job for job in payload["jobs"] if self.accepts({**payload, "jobs": [job]})]
         batch.reject({job["id"] for job in payload["jobs"]} - {job["id"] for job in jobs})
@@ -129,7 +129,7 @@ class ChasquiMessageTrigger(BaseEventTrigger):
         batches = stream.batches()
         try:
             async for batch in batches:
-                payload = self._wanted(batch, batch.payload(stream.queue_name))
+                payload = self._drop_unwanted(batch, batch.payload(stream.queue_name))
                 if payload["jobs"]:
                     batch.handed_on += 1
                     yield QuietEvent(payload)

@@ -15,7 +15,7 @@ from airflow.triggers.base import TriggerEvent
 
 from chasqui_engine import EncodeError
 from chasqui_provider.conversion import to_airflow, to_json
-from chasqui_provider.waiting.outcome import COMPLETED, Outcome, completed
+from chasqui_provider.waiting.outcome import COMPLETED, Outcome, completed_outcome
 
 MOST_BYTES = 256 * 1024
 """Size limit of the jobs or queue events in one event; a larger one gets an event to itself."""
@@ -48,31 +48,31 @@ def _ids(items: Sequence[Mapping[str, Any]]) -> str:
     return ", ".join([*ids, *(["…"] if len(items) > _NAMED else [])])
 
 
-def result_event(endings: Iterable[Outcome]) -> dict[str, Any]:
+def result_event(outcomes: Iterable[Outcome]) -> dict[str, Any]:
     """The event of a completed wait. Results are JSON text, which Airflow and its database do not look into."""
-    endings_json, room = [], _SMALL
-    for ending in endings:
-        job_id = ending["job_id"]
-        plain = {name: value for name, value in ending.items() if name != "result"} | {"job_id": to_json(job_id)}
+    outcomes_json, room = [], _SMALL
+    for outcome in outcomes:
+        job_id = outcome["job_id"]
+        plain = {name: value for name, value in outcome.items() if name != "result"} | {"job_id": to_json(job_id)}
         if plain["job_id"] != job_id:
             plain[_ID] = json.dumps(job_id)
-        if ending["status"] == COMPLETED and (text := _small_text(ending["result"], room)) is not None:
+        if outcome["status"] == COMPLETED and (text := _small_text(outcome["result"], room)) is not None:
             plain[_RESULT] = text
             room -= len(text)
-        endings_json.append(plain)
-    return {"endings": endings_json}
+        outcomes_json.append(plain)
+    return {"outcomes": outcomes_json}
 
 
-def endings_of(event: Mapping[str, Any]) -> Iterator[Outcome]:
-    """The endings in an event; the result of a completed one without `result` is still on the server."""
-    for told in event["endings"]:
-        ending = {name: value for name, value in told.items() if name != _ID}
+def outcomes_of(event: Mapping[str, Any]) -> Iterator[Outcome]:
+    """The outcomes in an event; the result of a completed one without `result` is still on the server."""
+    for told in event["outcomes"]:
+        outcome = {name: value for name, value in told.items() if name != _ID}
         if _ID in told:
-            ending["job_id"] = json.loads(told[_ID])
+            outcome["job_id"] = json.loads(told[_ID])
         if _RESULT in told:
-            yield completed(ending["job_id"], json.loads(told[_RESULT]))
+            yield completed_outcome(outcome["job_id"], json.loads(told[_RESULT]))
         else:
-            yield ending
+            yield outcome
 
 
 def size_of(value: Any) -> int:

@@ -31,7 +31,7 @@ def ids_to_wait_for(value: Any) -> list[str]:
 class ChasquiJobResultTrigger(BaseTrigger):
     """Fires once, when every job has ended, or the first is dead and `on_dead` is "fail".
 
-    The event is `{"endings": [...]}` (see `chasqui_provider.triggers.payloads`), or `{"error": text}` when the wait
+    The event is `{"outcomes": [...]}` (see `chasqui_provider.triggers.payloads`), or `{"error": text}` when the wait
     itself is impossible. All of these triggers in one triggerer that share connection and queue share two Redis
     connections.
 
@@ -87,12 +87,12 @@ class ChasquiJobResultTrigger(BaseTrigger):
     async def _wait(self) -> dict[str, Any]:
         try:
             async with shared_waits(self.chasqui_conn_id, self.queue_name) as waits:
-                endings = await waits.endings(
+                outcomes = await waits.wait_for_outcomes(
                     ids_to_wait_for(self.job_ids), stop_at_death=self.on_dead == "fail", since_ms=self.since_ms
                 )
         except Exception as err:  # noqa: BLE001 - a failed trigger would skip a sensor with soft_fail
             return {"error": short_text(str(err) if isinstance(err, ChasquiError) else f"{type(err).__name__}: {err}")}
-        return result_event(endings)
+        return result_event(outcomes)
 
     async def on_kill(self) -> None:
         """Cancels jobs that are still delayed, if `cancel_on_kill` is set; a job that already runs is left alone."""

@@ -30,7 +30,7 @@ _ROUND_TRIP_S = 5.0
 _A_MOMENT_S = 1.0
 
 
-def checked_defer_after(value: timedelta | float | None) -> float | None:
+def check_defer_after(value: timedelta | float | None) -> float | None:
     """`defer_after` in seconds."""
     given = as_duration("defer_after", value)
     if given is not None and given < timedelta(0):
@@ -55,7 +55,7 @@ def wait_before_deferring(
                     settings, task.queue_name, job_ids, timeout_s=patience_s, on_dead=on_dead, since_ms=since_ms
                 )
     except RefusedError as err:
-        raise settings.named(err) from err
+        raise settings.name_in(err) from err
     except ConfigError:
         raise
     except (TimeoutError, ChasquiError):

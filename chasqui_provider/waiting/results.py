@@ -10,9 +10,9 @@ from chasqui_engine import ChasquiError, EncodeError, JobInfo, JobState, Queue, 
 from chasqui_provider.connection.settings import Settings
 from chasqui_provider.conversion import to_airflow, to_json
 from chasqui_provider.hooks.chasqui import ChasquiHook
-from chasqui_provider.triggers.payloads import endings_of
+from chasqui_provider.triggers.payloads import outcomes_of
 from chasqui_provider.version_compat import AirflowFailException
-from chasqui_provider.waiting.outcome import COMPLETED, DEAD, Outcome, completed, expired
+from chasqui_provider.waiting.outcome import COMPLETED, DEAD, Outcome, completed_outcome, expired_outcome
 from chasqui_provider.waiting.waits import Waits
 
 _READ_TIMEOUT_S = 10.0
@@ -51,18 +51,18 @@ def check_on_dead(on_dead: str) -> OnDead:
     return on_dead  # type: ignore[return-value]
 
 
-def value_of(ending: Outcome, on_dead: OnDead) -> Any:
+def value_of(outcome: Outcome, on_dead: OnDead) -> Any:
     """The result of a job; raises the error with which the task fails."""
-    job_id = to_json(ending["job_id"])
-    if ending["status"] == COMPLETED:
-        return _as_xcom(job_id, ending["result"])
-    if ending["status"] == DEAD:
+    job_id = to_json(outcome["job_id"])
+    if outcome["status"] == COMPLETED:
+        return _as_xcom(job_id, outcome["result"])
+    if outcome["status"] == DEAD:
         if on_dead == "return":
-            return {**ending, "job_id": job_id}
-        detail = f": {ending['detail']}" if ending.get("detail") else ""
-        runs = f" after {ending['attempt']} run(s)" if ending["attempt"] else ""
+            return {**outcome, "job_id": job_id}
+        detail = f": {outcome['detail']}" if outcome.get("detail") else ""
+        runs = f" after {outcome['attempt']} run(s)" if outcome["attempt"] else ""
         raise JobDeadError(
-            f"job {job_id} is dead{runs} ({ending['reason']}){detail}. To run it again: "
+            f"job {job_id} is dead{runs} ({outcome['reason']}){detail}. To run it again: "
             "ChasquiReplayDlqOperator, or clear the task that added it, if it set no job_id"
         )
     raise ResultExpiredError(
@@ -83,25 +83,25 @@ def _as_xcom(job_id: str, result: Any) -> Any:
 
 def values_of(event: Any, on_dead: OnDead, hook: ChasquiHook, queue_name: str | None) -> list[Any]:
     """The results of a trigger's event, in the order of its ids; results not in the event are read from the server."""
-    if not isinstance(event, dict) or "endings" not in event:
+    if not isinstance(event, dict) or "outcomes" not in event:
         raise ChasquiUnavailableError(str(event.get("error", event)) if isinstance(event, dict) else str(event))
-    endings = list(endings_of(event))
-    left = [one["job_id"] for one in endings if one["status"] == COMPLETED and "result" not in one]
+    outcomes = list(outcomes_of(event))
+    left = [one["job_id"] for one in outcomes if one["status"] == COMPLETED and "result" not in one]
     if left:
         stored = _read(hook, queue_name, left)
-        endings = [stored.get(one["job_id"], one) for one in endings]
-    return [value_of(ending, on_dead) for ending in endings]
+        outcomes = [stored.get(one["job_id"], one) for one in outcomes]
+    return [value_of(outcome, on_dead) for outcome in outcomes]
 
 
 def _read(hook: ChasquiHook, queue_name: str | None, job_ids: Sequence[str]) -> dict[str, Outcome]:
     """Reads results from the server in chunks; None always fits into the event, so it is never read here."""
-    endings: dict[str, Outcome] = {}
+    outcomes: dict[str, Outcome] = {}
     with hook.get_queue(queue_name) as queue:
         for start in range(0, len(job_ids), _READ_AT_ONCE):
             page = job_ids[start : start + _READ_AT_ONCE]
             for job_id, result in zip(page, queue.get_job_result_bulk(page), strict=True):
-                endings[job_id] = expired(job_id) if result is None else completed(job_id, result)
-    return endings
+                outcomes[job_id] = expired_outcome(job_id) if result is None else completed_outcome(job_id, result)
+    return outcomes
 
 
 def timeout_text(settings: Settings, queue_name: str | None, job_ids: Sequence[str], limit: str) -> str:
@@ -119,7 +119,7 @@ def timeout_text(settings: Settings, queue_name: str | None, job_ids: Sequence[s
     try:
         now = "; ".join(asyncio.run(read()))
     except RedisError as err:
-        now = str(settings.named(err))
+        now = str(settings.name_in(err))
     except (ChasquiError, TimeoutError) as err:
         now = str(err) or "the server does not answer"
     return f"{which} not ended within {limit} on queue {name!r} of connection {settings.conn_id!r}: {now}"
@@ -146,7 +146,7 @@ def wait_now(
         waits = Waits(settings, queue_name)
         try:
             async with asyncio.timeout(timeout_s):
-                return await waits.endings(job_ids, stop_at_death=on_dead == "fail", since_ms=since_ms)
+                return await waits.wait_for_outcomes(job_ids, stop_at_death=on_dead == "fail", since_ms=since_ms)
         finally:
             await waits.close()
 
@@ -161,7 +161,7 @@ def read_outcomes_now(
     async def read() -> list[Outcome] | None:
         waits = Waits(settings, queue_name)
         try:
-            return await waits.endings_by_now(job_ids, stop_at_death=on_dead == "fail")
+            return await waits.find_outcomes_by_now(job_ids, stop_at_death=on_dead == "fail")
         finally:
             await waits.close()
 

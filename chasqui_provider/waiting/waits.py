@@ -27,7 +27,7 @@ from chasqui_engine import (
 from chasqui_engine.admin import PastOutcome
 from chasqui_provider.connection.settings import Settings
 from chasqui_provider.hooks.chasqui import ChasquiHook
-from chasqui_provider.waiting.outcome import COMPLETED, Outcome, completed, dead, expired
+from chasqui_provider.waiting.outcome import COMPLETED, Outcome, completed_outcome, dead_outcome, expired_outcome
 
 _log = logging.getLogger(__name__)
 
@@ -69,7 +69,7 @@ class _Asked:
         else:
             self.found.set_result(waited.result())
 
-    def searched(self) -> None:
+    def postpone_search(self) -> None:
         """Nothing was found: the next search can wait longer."""
         self.patience_s = min(self.patience_s * 8, _LONGEST_PATIENCE_S)
         self.search_at = asyncio.get_running_loop().time() + self.patience_s
@@ -86,7 +86,7 @@ class Waits:
         self._searched = asyncio.Event()
         self._searching: asyncio.Task[None] | None = None
 
-    async def ending(self, job_id: str, since_ms: int = 0) -> Outcome:
+    async def wait_for_outcome(self, job_id: str, since_ms: int = 0) -> Outcome:
         """Waits for a job's outcome. Events from before `since_ms` belong to an earlier job with this id."""
         asked = _Asked(job_id, since_ms)
         waited = asyncio.create_task(self._wait_for(job_id))
@@ -100,11 +100,13 @@ class Waits:
             self._asked.discard(asked)
             waited.cancel()
 
-    async def endings(self, job_ids: Sequence[str], *, stop_at_death: bool, since_ms: int = 0) -> list[Outcome]:
+    async def wait_for_outcomes(
+        self, job_ids: Sequence[str], *, stop_at_death: bool, since_ms: int = 0
+    ) -> list[Outcome]:
         """Waits for several outcomes, in order; with `stop_at_death`, returns what is known at the first death."""
         if len(job_ids) == 1:
-            return [await self.ending(job_ids[0], since_ms)]
-        waits = [asyncio.ensure_future(self.ending(job_id, since_ms)) for job_id in job_ids]
+            return [await self.wait_for_outcome(job_ids[0], since_ms)]
+        waits = [asyncio.ensure_future(self.wait_for_outcome(job_id, since_ms)) for job_id in job_ids]
         try:
             for finished in asyncio.as_completed(waits):
                 if (await finished)["status"] != COMPLETED and stop_at_death:
@@ -115,18 +117,18 @@ class Waits:
                 wait.cancel()
             await asyncio.gather(*waits, return_exceptions=True)
 
-    async def endings_by_now(self, job_ids: Sequence[str], *, stop_at_death: bool) -> list[Outcome] | None:
-        """Like `endings`, but searches the history only once; None if some jobs have not ended."""
-        ending = asyncio.ensure_future(self.endings(job_ids, stop_at_death=stop_at_death))
-        looked = asyncio.ensure_future(self._searched.wait())
+    async def find_outcomes_by_now(self, job_ids: Sequence[str], *, stop_at_death: bool) -> list[Outcome] | None:
+        """Like `wait_for_outcomes`, but searches the history only once; None if some jobs have not ended."""
+        waiting = asyncio.ensure_future(self.wait_for_outcomes(job_ids, stop_at_death=stop_at_death))
+        searched = asyncio.ensure_future(self._searched.wait())
         try:
-            await asyncio.wait({ending, looked}, timeout=_LONGEST_LOOK_S, return_when=asyncio.FIRST_COMPLETED)
-            await asyncio.wait({ending}, timeout=_QUIET_S)
-            return ending.result() if ending.done() else None
+            await asyncio.wait({waiting, searched}, timeout=_LONGEST_LOOK_S, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({waiting}, timeout=_QUIET_S)
+            return waiting.result() if waiting.done() else None
         finally:
-            ending.cancel()
-            looked.cancel()
-            await asyncio.gather(ending, looked, return_exceptions=True)
+            waiting.cancel()
+            searched.cancel()
+            await asyncio.gather(waiting, searched, return_exceptions=True)
 
     async def close(self) -> None:
         """Closes the connections."""
@@ -138,15 +140,15 @@ class Waits:
     async def _wait_for(self, job_id: str) -> Outcome:
         while True:
             try:
-                return completed(job_id, await self.queue.wait_for_result(job_id, timeout=_FOR_EVER_S))
+                return completed_outcome(job_id, await self.queue.wait_for_result(job_id, timeout=_FOR_EVER_S))
             except JobFailedError as err:
-                return dead(job_id, err.reason, err.detail, err.attempt)
+                return dead_outcome(job_id, err.reason, err.detail, err.attempt)
             except ResultUnavailableError:
-                return expired(job_id)
+                return expired_outcome(job_id)
             except RefusedError as err:
-                raise self._settings.named(err) from err
+                raise self._settings.name_in(err) from err
             except RedisError as err:
-                _log.warning("waiting for job %s: %s; retrying", job_id, self._settings.named(err))
+                _log.warning("waiting for job %s: %s; retrying", job_id, self._settings.name_in(err))
                 await asyncio.sleep(_RETRY_S)
 
     async def _search(self) -> None:
@@ -160,17 +162,17 @@ class Waits:
                 continue
             begun = now()
             try:
-                ended = await self._ended(asked)
+                ended = await self._find_outcomes(asked)
                 pause_s = max(_PATIENCE_S / 4, (now() - begun) * _REST)
                 await self._deliver(ended)
             except ChasquiError as err:
                 _log.warning("searching the history of queue %s: %s; retrying", self.queue.name, err)
             for one in asked:
-                one.searched()
+                one.postpone_search()
             self._searched.set()
         self._searching = None
 
-    async def _ended(self, asked: set[_Asked]) -> dict[_Asked, Outcome]:
+    async def _find_outcomes(self, asked: set[_Asked]) -> dict[_Asked, Outcome]:
         """The outcomes of those requested jobs that the history contains."""
         ended: dict[_Asked, Outcome] = {}
         settled_ms = int(time.time() * 1000) - _SETTLED_MS
@@ -179,14 +181,14 @@ class Waits:
             known = await self.queue.find_outcomes([one.job_id for one in asked], since_ms=since_ms)
             for one in asked:
                 last = known.get(one.job_id)
-                if last and one.since_ms <= last.at_ms <= settled_ms and (ending := _ending_of(one.job_id, last)):
-                    ended[one] = ending
+                if last and one.since_ms <= last.at_ms <= settled_ms and (outcome := _outcome_of(one.job_id, last)):
+                    ended[one] = outcome
             # In random order, so that repeated searches for many jobs eventually reach all of them.
             without_events = [one for one in asked if one.job_id not in known]
             self._without_events |= dict.fromkeys(random.sample(without_events, len(without_events)))
-        return ended | await self._dead()
+        return ended | await self._find_dead()
 
-    async def _dead(self) -> dict[_Asked, Outcome]:
+    async def _find_dead(self) -> dict[_Asked, Outcome]:
         """The dead letters among the jobs without events; a limited number at a time."""
         self._without_events = {one: None for one in self._without_events if one in self._asked}
         if not self._without_events:
@@ -198,7 +200,7 @@ class Waits:
             del self._without_events[one]
             info = await self.queue.get_job(one.job_id)
             if info.state is JobState.DEAD and (info.created_at_ms or 0) >= one.since_ms:
-                found[one] = dead(one.job_id, info.reason or "", info.last_error, info.attempt or 0)
+                found[one] = dead_outcome(one.job_id, info.reason or "", info.last_error, info.attempt or 0)
         return found
 
     async def _deliver(self, ended: dict[_Asked, Outcome]) -> None:
@@ -211,11 +213,11 @@ class Waits:
                 one.found.set_result(ended[one])
 
 
-def _ending_of(job_id: str, last: PastOutcome) -> Outcome | None:
+def _outcome_of(job_id: str, last: PastOutcome) -> Outcome | None:
     """How a job ended without a result; None if it has not ended."""
     if last.state is JobState.COMPLETED:
-        return expired(job_id)
-    return dead(job_id, last.reason, last.error, last.attempt) if last.state is JobState.DEAD else None
+        return expired_outcome(job_id)
+    return dead_outcome(job_id, last.reason, last.error, last.attempt) if last.state is JobState.DEAD else None
 
 
 class _Shared:

@@ -59,7 +59,7 @@ def server_now_ms(connection: BulkConnection) -> int:
 def sample_ids(connection: BulkConnection, key: str, starts: Sequence[str], end: str, count: int) -> list[list[str]]:
     """Up to `count` ids from each start, none later than `end`."""
     replies = connection.call_many([("XRANGE", key, start, end, "COUNT", count) for start in starts])
-    return [[entry[0].decode() for entry in _checked(reply)] for reply in replies]
+    return [[entry[0].decode() for entry in _check_reply(reply)] for reply in replies]
 
 
 def ask_for_entries(connection: BulkConnection, key: str, start: str, end: str, count: int) -> None:
@@ -71,7 +71,7 @@ Scored = tuple[bytes, float]
 """A member of a sorted set, and its score."""
 
 
-def scored_pages(connection: BulkConnection, key: str, low: str, high: str, count: int) -> Iterator[list[Scored]]:
+def read_scored_pages(connection: BulkConnection, key: str, low: str, high: str, count: int) -> Iterator[list[Scored]]:
     """Members of a sorted set by score, page by page; `low` and `high` as ZRANGEBYSCORE takes them."""
     page = _from_score(connection, key, low, high, count)
     is_all = len(page) < count
@@ -108,18 +108,18 @@ def _pairs(reply: list[bytes]) -> list[Scored]:
     return [(member, float(score)) for member, score in zip(reply[::2], reply[1::2], strict=True)]
 
 
-def scores_at(connection: BulkConnection, key: str, ranks: Sequence[int]) -> list[float]:
+def read_scores_at(connection: BulkConnection, key: str, ranks: Sequence[int]) -> list[float]:
     """The scores at some ranks, as far as they exist."""
     replies = connection.call_many([("ZRANGE", key, rank, rank, "WITHSCORES") for rank in ranks])
-    return [float(reply[1]) for reply in map(_checked, replies) if reply]
+    return [float(reply[1]) for reply in map(_check_reply, replies) if reply]
 
 
-def cardinality(connection: BulkConnection, key: str) -> int:
+def count_members(connection: BulkConnection, key: str) -> int:
     """Members of a sorted set."""
     return int(connection.call("ZCARD", key))
 
 
-def specs(connection: BulkConnection, keys: QueueKeys, members: Sequence[bytes]) -> list[tuple[bytes | None, int]]:
+def read_specs(connection: BulkConnection, keys: QueueKeys, members: Sequence[bytes]) -> list[tuple[bytes | None, int]]:
     """(spec, fired so far) of repeatable specs."""
     prefix = keys.spec("").encode()
     replies = connection.call_many([("HMGET", prefix + member, "spec", "fired") for member in members])
@@ -131,7 +131,7 @@ def _count(digits: bytes | None) -> int:
     return int(digits) if digits and len(digits) <= _MOST_DIGITS and digits.isdigit() else 0
 
 
-def kept_pages(connection: BulkConnection, prefix: str, count: int) -> Iterator[list[tuple[str, bytes, int]]]:
+def read_kept_pages(connection: BulkConnection, prefix: str, count: int) -> Iterator[list[tuple[str, bytes, int]]]:
     """Keys that begin with `prefix`: (rest of the key, value, ms until it expires; -1 never), page by page."""
     pattern = prefix.translate(_SPECIAL) + "*"
     cursor: bytes = b"0"
@@ -151,7 +151,7 @@ def kept_pages(connection: BulkConnection, prefix: str, count: int) -> Iterator[
             return
 
 
-def _checked(reply: Reply) -> Reply:
+def _check_reply(reply: Reply) -> Reply:
     if type(reply) is ReplyError:
         raise CommandError(str(reply))
     return reply

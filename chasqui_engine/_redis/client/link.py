@@ -164,7 +164,7 @@ class Link:
             if self._closed:
                 raise ShutdownError("closed while waiting for the server") from None
             if not resend:
-                raise self._unconfirmed(lost) from lost
+                raise self._unconfirmed_error(lost) from lost
             error = RedisError(f"lost the connection to {address} repeatedly: {lost}")
             warning = f"{address} does not answer" if type(lost) is SilentError else None
             return _Problem(error, warning, in_doubt=callable(resend))
@@ -175,7 +175,7 @@ class Link:
             wire.abort("the server redirected the command to another node")
         return _Problem(CommandError(refusal), f"{address} refuses a command: {refusal.rstrip('.')}")
 
-    def _unconfirmed(self, why: object) -> RedisError:
+    def _unconfirmed_error(self, why: object) -> RedisError:
         return RedisError(
             f"lost the connection to {self._endpoint.address} ({why}) before it confirmed the command, "
             "which may or may not have run; jobs with a job id can be added again safely"
@@ -212,7 +212,7 @@ class Link:
                 problem = tried if tried.warning is not None else _Problem(tried.error, str(tried.error.args[0]))
         except RedisError as err:
             if in_doubt:
-                raise self._unconfirmed(err.args[0]) from err
+                raise self._unconfirmed_error(err.args[0]) from err
             raise
         finally:
             if is_logged:

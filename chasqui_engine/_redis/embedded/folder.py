@@ -25,7 +25,7 @@ _SOCKET_PATH_MAX = 103
 
 
 def real_folder(directory: str | os.PathLike[str]) -> str:
-    """The resolved folder. A link that another user created in a shared folder could lead to another folder of ours."""
+    """The resolved folder. A link that another user created in a shared folder could lead to another of our folders."""
     folder = Path(directory)
     if folder.is_symlink() and folder.lstat().st_uid not in (0, os.geteuid()):
         raise ConfigError(f"{folder} is a link created by another user: name the folder itself")

@@ -23,7 +23,7 @@ from chasqui_engine.cli.doctor_checks import (
 from chasqui_engine.cli.input.params import GroupOption, QueuesArgument, QueuesOption, parse_queues
 from chasqui_engine.cli.monitor import open_monitor, take_snapshots
 from chasqui_engine.cli.output.record_table import record_table
-from chasqui_engine.cli.output.terminal import styled
+from chasqui_engine.cli.output.terminal import style_text
 from chasqui_engine.cli.session import FAILED, Session, command
 from chasqui_engine.runtime.clock import now_ms
 
@@ -76,7 +76,7 @@ async def _examine(monitor: QueueMonitor, names: Sequence[str]) -> list[Finding]
 def _render(findings: list[Finding], address: str, width: int) -> RenderableType:
     from rich.console import Group
 
-    rows = [(styled(one.level, _COLOURS[one.level]), one.what, one.found, one.advice) for one in findings]
+    rows = [(style_text(one.level, _COLOURS[one.level]), one.what, one.found, one.advice) for one in findings]
     table = record_table(("level", "what", "found", "what to do"), rows, width)
     errors = sum(one.level == FAIL for one in findings)
     warnings = sum(one.level == WARN for one in findings)

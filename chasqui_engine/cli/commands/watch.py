@@ -17,7 +17,7 @@ from chasqui_engine.cli.monitor import Snapshots, open_monitor, take_snapshots
 from chasqui_engine.cli.outage import describe_outage, ride_out
 from chasqui_engine.cli.output.formatting import ago
 from chasqui_engine.cli.output.queue_table import DEPTH, DONE, lines_of, queue_table
-from chasqui_engine.cli.output.terminal import say, styled
+from chasqui_engine.cli.output.terminal import say, style_text
 from chasqui_engine.cli.session import Session, command, print_json
 from chasqui_engine.runtime.clock import monotonic, now_ms
 from chasqui_engine.values.durations import iso
@@ -156,7 +156,7 @@ class _History:
         if len(shown) < len(found.queues):
             lines.append(f"the {len(shown):,} busiest of {len(found.queues):,} queues; name some to see others")
         lines += bad
-        below = styled("\n".join(lines), "italic", no_wrap=True, overflow="ellipsis")
+        below = style_text("\n".join(lines), "italic", no_wrap=True, overflow="ellipsis")
         return Group(queue_table(shown, width, {DEPTH: self._depth, DONE: self._rate}), below)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from chasqui_engine.admin import QueueSnapshot
 from chasqui_engine.cli.output.formatting import ago, sparkline
-from chasqui_engine.cli.output.terminal import styled
+from chasqui_engine.cli.output.terminal import style_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -67,7 +67,7 @@ def queue_table(seen: Sequence[QueueSnapshot], width: int, plots: Plots | None =
         table.add_row(name, *(cells[n] for cells in kept.values()))
     if not left_out:
         return table
-    return Group(table, styled(f"not shown: {', '.join(left_out)}; use a wider terminal, or --json", "dim"))
+    return Group(table, style_text(f"not shown: {', '.join(left_out)}; use a wider terminal, or --json", "dim"))
 
 
 def shown_name(one: QueueSnapshot) -> str:

@@ -64,7 +64,7 @@ class SafeFormatter(logging.Formatter):
 def safe_console() -> Console:
     """A console for tables; without colours if NO_COLOR is set or stdout is not a terminal.
 
-    It makes every `str` safe before it measures it. For text with a style, use `styled`.
+    It makes every `str` safe before it measures it. For text with a style, use `style_text`.
     """
     from rich.console import Console
 
@@ -80,7 +80,7 @@ def safe_console() -> Console:
     return SafeConsole(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else 200)
 
 
-def styled(text: str, style: str, **options: Any) -> Text:
+def style_text(text: str, style: str, **options: Any) -> Text:
     """A safe text with a style."""
     from rich.text import Text
 

@@ -89,9 +89,9 @@ class _Stopping:
     def listen(self) -> None:
         """Installs the signal handlers."""
         for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._signalled)
+            signal.signal(number, self._on_signal)
 
-    def _signalled(self, *_: object) -> None:
+    def _on_signal(self, *_: object) -> None:
         if self._asked:
             os._exit(INTERRUPTED)
         self._asked = True

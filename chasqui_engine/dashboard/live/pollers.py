@@ -37,9 +37,9 @@ class AllQueuesPoller:
 
     async def __call__(self) -> list[dict[str, Any]]:
         names = await self._connections.names()
-        return list(await asyncio.gather(*map(self._one, names)))
+        return list(await asyncio.gather(*map(self._read_one, names)))
 
-    async def _one(self, name: str) -> dict[str, Any]:
+    async def _read_one(self, name: str) -> dict[str, Any]:
         try:
             async with asyncio.timeout(_PATIENCE_S):
                 seen: dict[str, Any] = await self._feed_of(name).now()

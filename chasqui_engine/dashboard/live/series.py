@@ -60,7 +60,7 @@ class Series:
         # A step that has just begun would look like a sudden drop.
         last = (now_ms - _SHORTEST_STEP_MS) // STEP_MS // width
         first = last - POINTS + 1
-        merged = [self._merged(number * width, width) for number in range(first, last + 1)]
+        merged = [self._merge(number * width, width) for number in range(first, last + 1)]
         lengths_s = [width * STEP_MS / 1000] * POINTS
         lengths_s[-1] = min(lengths_s[-1], (now_ms - last * width * STEP_MS) / 1000)
         rates = {
@@ -77,7 +77,7 @@ class Series:
             "p95_ms": [_quantile_ms(step.durations, 0.95) for step in merged],
         }
 
-    def _merged(self, first: int, width: int) -> _Step:
+    def _merge(self, first: int, width: int) -> _Step:
         merged = _Step()
         for number in range(first, first + width):
             if (step := self._steps.get(number)) is not None:

@@ -63,6 +63,6 @@ def measure(value: float, metric: str) -> str:
     return f"{significant(value)}/s" if metric == "throughput_per_s" else significant(value)
 
 
-def signed(value: float, text: str) -> str:
+def add_sign(value: float, text: str) -> str:
     """The text of a change, with the sign of its value."""
     return f"{'+' if value > 0 else '−'}{text}"

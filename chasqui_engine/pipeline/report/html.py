@@ -122,7 +122,7 @@ def _change(latest: dict[str, Any], column: str, show: Callable[[float], str], *
     if change == 0:
         return Badge("", "as in the window before")
     kind = "good" if change * better > 0 else "bad"
-    return Badge(kind, f"{formatting.signed(change, show(abs(change)))} on the window before")
+    return Badge(kind, f"{formatting.add_sign(change, show(abs(change)))} on the window before")
 
 
 def _per_s(value: float) -> str:

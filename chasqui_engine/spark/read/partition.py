@@ -60,9 +60,9 @@ def plan_stream(
 
 def plan_delayed(connection: BulkConnection, key: str, *, wanted: int | None, page_size: int) -> list[tuple[str, str]]:
     """Score ranges of the delayed set, as ZRANGEBYSCORE takes them."""
-    length = read.cardinality(connection, key)
+    length = read.count_members(connection, key)
     number = partitions_wanted(wanted, length, page_size)
-    scores = read.scores_at(connection, key, [length * n // number for n in range(1, number)])
+    scores = read.read_scores_at(connection, key, [length * n // number for n in range(1, number)])
     cuts = [repr(score) for score in sorted(set(scores))]
     return [
         (low, "+inf" if high is None else f"({high}") for low, high in zip(["-inf", *cuts], [*cuts, None], strict=True)
@@ -79,7 +79,7 @@ def read_stream(
 ) -> Iterator[pa.RecordBatch]:
     """The entries of one range. The next page is asked for before this one is made into columns."""
     key = location.stream_key(entity)
-    make = _events if entity == "events" else _jobs if entity == "jobs" else _dead
+    make = _make_events if entity == "events" else _make_jobs if entity == "jobs" else _make_dead
     wants_marks = entity == "dead" and any(name.startswith("redriven_") for name in schema.names)
     start, asked, rows = part.start, page_size, 0
     expected = None if losses is None else losses.first
@@ -130,18 +130,18 @@ class _Entries:
 
     @property
     def count(self) -> int:
-        return self.plain.count if self.plain is not None else len(self.parsed())
+        return self.plain.count if self.plain is not None else len(self.parse())
 
-    def parsed(self) -> list[Any]:
+    def parse(self) -> list[Any]:
         if self._parsed is None:
             self._parsed = parse_page(self._raw)
         return self._parsed
 
     def first_id(self) -> str:
-        return self.plain.first_id() if self.plain is not None else self.parsed()[0][0].decode()
+        return self.plain.first_id() if self.plain is not None else self.parse()[0][0].decode()
 
     def last_id(self) -> str:
-        return self.plain.last_id() if self.plain is not None else self.parsed()[-1][0].decode()
+        return self.plain.last_id() if self.plain is not None else self.parse()[-1][0].decode()
 
 
 def walk(
@@ -184,25 +184,25 @@ def _receive_page(connection: BulkConnection, key: str, start: str, end: str, co
     return connection.patiently(receive)
 
 
-def _events(page: _Entries, queue: str, schema: pa.Schema, _: Marks) -> pa.RecordBatch:
+def _make_events(page: _Entries, queue: str, schema: pa.Schema, _: Marks) -> pa.RecordBatch:
     if page.plain is not None:
         return events_batch(page.plain, queue, schema)
-    return events_batch_of_entries(page.parsed(), queue, schema)
+    return events_batch_of_entries(page.parse(), queue, schema)
 
 
-def _jobs(page: _Entries, queue: str, schema: pa.Schema, _: Marks) -> pa.RecordBatch:
-    return batch_of([job_row(entry) for entry in page.parsed()], queue, schema)
+def _make_jobs(page: _Entries, queue: str, schema: pa.Schema, _: Marks) -> pa.RecordBatch:
+    return batch_of([job_row(entry) for entry in page.parse()], queue, schema)
 
 
-def _dead(page: _Entries, queue: str, schema: pa.Schema, marks: Marks) -> pa.RecordBatch:
-    rows = [dead_row(entry) for entry in page.parsed()]
+def _make_dead(page: _Entries, queue: str, schema: pa.Schema, marks: Marks) -> pa.RecordBatch:
+    rows = [dead_row(entry) for entry in page.parse()]
     if marks:
         rows = [row | redriven_columns(marks.get(row["entry_id"])) for row in rows]
     return batch_of(rows, queue, schema)
 
 
 def _read_marks(connection: BulkConnection, location: QueueLocation, page: _Entries) -> Marks:
-    entry_ids = [entry[0].decode() for entry in page.parsed()]
+    entry_ids = [entry[0].decode() for entry in page.parse()]
     return connection.patiently(lambda: redrive.read_marks(connection, location.keys, entry_ids))
 
 
@@ -211,11 +211,11 @@ def read_delayed(
 ) -> Iterator[pa.RecordBatch]:
     """The delayed jobs of one range of times."""
     with location.connect() as connection:
-        for page in read.scored_pages(connection, location.keys.delayed, low, high, page_size):
-            yield batch_of([_delayed(member, score) for member, score in page], location.queue, schema)
+        for page in read.read_scored_pages(connection, location.keys.delayed, low, high, page_size):
+            yield batch_of([_make_delayed_row(member, score) for member, score in page], location.queue, schema)
 
 
-def _delayed(member: bytes, score: float) -> Row:
+def _make_delayed_row(member: bytes, score: float) -> Row:
     try:
         name, envelope = decode_delayed(member)
     except DecodeError:
@@ -227,8 +227,8 @@ def read_repeatables(location: QueueLocation, schema: pa.Schema, page_size: int)
     """All repeatable specs."""
     keys = location.keys
     with location.connect() as connection:
-        for page in read.scored_pages(connection, keys.repeat, "-inf", "+inf", page_size):
-            found = read.specs(connection, keys, [member for member, _ in page])
+        for page in read.read_scored_pages(connection, keys.repeat, "-inf", "+inf", page_size):
+            found = read.read_specs(connection, keys, [member for member, _ in page])
             rows = [
                 spec_row(member.decode(errors="replace"), score, data, fired)
                 for (member, score), (data, fired) in zip(page, found, strict=True)
@@ -243,7 +243,7 @@ def read_results(location: QueueLocation, schema: pa.Schema, page_size: int) -> 
         now_ms = read.server_now_ms(connection)
         for prefix, make in ((keys.result(""), result_row), (keys.failure(""), failure_row)):
             seen: set[str] = set()  # a scan may return a key twice
-            for page in read.kept_pages(connection, prefix, page_size):
+            for page in read.read_kept_pages(connection, prefix, page_size):
                 rows = [
                     make(job_id, value, None if left_ms < 0 else now_ms + left_ms)
                     for job_id, value, left_ms in page

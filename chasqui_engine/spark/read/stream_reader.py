@@ -123,13 +123,13 @@ class ChasquiStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvaila
         options = self._options
         key = self._location.stream_key(options.entity)
 
-        def gone(connection: BulkConnection, entry_id: str, rows: int) -> None:
+        def report_gone(connection: BulkConnection, entry_id: str, rows: int) -> None:
             facts = connection.patiently(lambda: read.stream_facts(connection, key))
             known = rows if partition.leads else None
             loss = offsets.loss_past(partition.begin, entry_id, known, facts, deletes=self._deletes_entries)
             self._report_loss(loss, entry_id if rows else before(entry_id))
 
-        part, watch = IdRange(partition.start, partition.end), LossDetector(partition.first, gone)
+        part, watch = IdRange(partition.start, partition.end), LossDetector(partition.first, report_gone)
         return read_partition.read_stream(self._location, options.entity, part, self._schema, options.page_size, watch)
 
     def commit(self, end: dict[str, Any]) -> None:

@@ -172,7 +172,7 @@ def _read_run_times(
         micros = columns["run_at"].cast(pa.timestamp("us", columns["run_at"].type.tz)).cast(pa.int64()).to_pylist()
         times = [None if value is None else value // 1000 for value in micros]
 
-    def checked(moment: tuple[int | None, int | None]) -> tuple[int | None, int | None]:
+    def check(moment: tuple[int | None, int | None]) -> tuple[int | None, int | None]:
         run_at, delay = moment
         if delay is not None and run_at is not None:
             raise ConfigError("a row has both delay_ms and run_at; give one of them and leave the other null")
@@ -184,7 +184,7 @@ def _read_run_times(
         return moment
 
     column = "delay_ms" if "run_at" not in columns else "run_at"
-    return map_rows(list(zip(times, delays, strict=True)), checked, column, first)
+    return map_rows(list(zip(times, delays, strict=True)), check, column, first)
 
 
 def _read_retries(columns: dict[str, pa.Array], count: int, first: int) -> list[JobRetryOverride | None] | None:

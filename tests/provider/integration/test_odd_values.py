@@ -111,7 +111,7 @@ def test_so_does_an_error_of_any_size(valkey_queue_url: str, queue_name: str, co
 def test_a_large_result_that_is_gone_when_the_task_comes_for_it(
     valkey_queue_url: str, queue_name: str, context: Context
 ) -> None:
-    event = {"endings": [{"job_id": "gone", "status": "completed"}]}
+    event = {"outcomes": [{"job_id": "gone", "status": "completed"}]}
     with pytest.raises(ResultExpiredError, match="gone"):
         waiting(queue_name, "large", True).execute_complete(context, event)
 

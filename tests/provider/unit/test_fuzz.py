@@ -10,7 +10,7 @@ from chasqui_engine import DecodeError, EncodeError
 from chasqui_engine.codec.envelope import decode_failure, decode_job, decode_payload
 from chasqui_provider.asset_events.job_stream import _describe
 from chasqui_provider.triggers.payloads import result_event, size_of
-from chasqui_provider.waiting.outcome import completed, dead
+from chasqui_provider.waiting.outcome import completed_outcome, dead_outcome
 from tests.support.hostile.checks import check_json, chunks, fields_of
 from tests.support.hostile.entries import Entry
 from tests.support.hostile.seeds import CHEAP_COUNT, SEED, SOAK_COUNT
@@ -34,17 +34,19 @@ def as_message(one: Entry) -> str:
     return "told"
 
 
-def as_ending(one: Entry, kind: str) -> str:
+def as_outcome(one: Entry, kind: str) -> str:
     """A result, or what stands for it, on its way into a trigger's event."""
     if one.data is None:
         return "of another type"
     try:
-        ending = (
-            completed("id", decode_payload(one.data)) if kind == "result" else dead("id", *decode_failure(one.data))
+        outcome = (
+            completed_outcome("id", decode_payload(one.data))
+            if kind == "result"
+            else dead_outcome("id", *decode_failure(one.data))
         )
     except DecodeError:
         return "unreadable"
-    event = result_event([ending])
+    event = result_event([outcome])
     check_json(event, around=2)
     assert len(str(event)) < MOST_CHARS
     return "told"
@@ -57,7 +59,7 @@ def tell_all(seed: int, count: int) -> Counter[str]:
         outcomes.update(f"job {as_message(one)}" for one in chunk)
     for kind in ("result", "failure"):
         for chunk in chunks(seed, count // 4, kind):
-            outcomes.update(f"{kind} {as_ending(one, kind)}" for one in chunk)
+            outcomes.update(f"{kind} {as_outcome(one, kind)}" for one in chunk)
     return outcomes
 
 

@@ -55,7 +55,7 @@ def test_an_enqueue_writes_to_its_queue(server: str, queue_name: str, context: A
 
 def test_an_enqueue_that_comes_back_from_its_wait_knows_its_job(server: str, queue_name: str) -> None:
     task = ChasquiEnqueueOperator(task_id="t", queue_name=queue_name)
-    task.execute_complete({}, {"endings": [{"job_id": "j", "status": "completed", "result": 1}]})
+    task.execute_complete({}, {"outcomes": [{"job_id": "j", "status": "completed", "result": 1}]})
     assert extracted(task, TaskInstanceState.SUCCESS).run_facets["chasqui_jobs"].jobIds == ["j"]
 
 

@@ -169,10 +169,10 @@ class TestEnqueue:
         assert isinstance(trigger, ChasquiJobResultTrigger)
         assert trigger.job_ids == ["airflow:a_dag:manual__1:a_task:-1"]
         assert trigger.cancel_on_kill
-        ending = {"job_id": "x", "status": "completed", "result_json": "5"}
-        assert operator.execute_complete(context, {"endings": [ending]}) == 5
+        outcome = {"job_id": "x", "status": "completed", "result_json": "5"}
+        assert operator.execute_complete(context, {"outcomes": [outcome]}) == 5
         with pytest.raises(ResultExpiredError, match="store_results"):
-            operator.execute_complete(context, {"endings": [{"job_id": "x", "status": "expired"}]})
+            operator.execute_complete(context, {"outcomes": [{"job_id": "x", "status": "expired"}]})
         with pytest.raises(ChasquiUnavailableError, match="gone"):
             operator.execute_complete(context, {"error": "gone"})
 

@@ -59,7 +59,7 @@ async def poke_again(queue_name: str, job_ids: Any) -> None:
 
 async def fire(trigger: ChasquiJobResultTrigger) -> Any:
     async for event in trigger.run():
-        return event.payload["endings"]
+        return event.payload["outcomes"]
     raise AssertionError("the trigger ended without an event")
 
 
@@ -79,8 +79,8 @@ async def test_a_dead_letter_outlives_the_events(valkey_queue_url: str, client: 
     await die_and_be_forgotten(valkey_queue_url, client, queue_name, "forgotten")
     with pytest.raises(JobDeadError, match=r"forgotten is dead \(unrecoverable\).*no such luck"):
         await poke(queue_name, "forgotten")
-    (ending,) = await asyncio.wait_for(fire(ChasquiJobResultTrigger(["forgotten"], queue_name)), 20)
-    assert (ending["status"], ending["reason"]) == ("dead", "unrecoverable")
+    (outcome,) = await asyncio.wait_for(fire(ChasquiJobResultTrigger(["forgotten"], queue_name)), 20)
+    assert (outcome["status"], outcome["reason"]) == ("dead", "unrecoverable")
 
 
 async def test_a_dead_letter_of_an_earlier_run_is_not_taken(
@@ -98,5 +98,5 @@ async def test_few_at_a_time_are_looked_for_among_the_dead(
     monkeypatch.setattr(waits, "_LOOKUPS", 2)
     await die_and_be_forgotten(valkey_queue_url, client, queue_name, "forgotten")
     trigger = ChasquiJobResultTrigger([*(f"unknown-{n}" for n in range(9)), "forgotten"], queue_name)
-    (ending,) = await asyncio.wait_for(fire(trigger), 40)
-    assert ending["job_id"] == "forgotten"
+    (outcome,) = await asyncio.wait_for(fire(trigger), 40)
+    assert outcome["job_id"] == "forgotten"

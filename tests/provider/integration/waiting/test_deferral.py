@@ -225,5 +225,5 @@ def test_a_server_that_is_away_is_left_to_the_triggerer(connect: Any, context: C
 async def test_a_trigger_does_not_fire_too_early(held_s: float, valkey_queue_url: str, queue_name: str) -> None:
     begun_s = time.time()
     events = [event async for event in ChasquiJobResultTrigger([], queue_name, not_before_s=begun_s + held_s).run()]
-    assert [event.payload for event in events] == [{"endings": []}]
+    assert [event.payload for event in events] == [{"outcomes": []}]
     assert held_s <= time.time() - begun_s < held_s + 0.4

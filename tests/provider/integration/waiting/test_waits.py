@@ -98,10 +98,10 @@ class TestSensor:
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(fire(trigger), 4)
             return
-        (ending,) = (await asyncio.wait_for(fire(trigger), 20))["endings"]
-        assert ending["status"] == status
+        (outcome,) = (await asyncio.wait_for(fire(trigger), 20))["outcomes"]
+        assert outcome["status"] == status
         if status == "dead":
-            assert (ending["reason"], ending["detail"]) == ("unrecoverable", "boom")
+            assert (outcome["reason"], outcome["detail"]) == ("unrecoverable", "boom")
 
     def test_no_server_is_no_skip(self, connect: Any, queue_name: str, context: Context) -> None:
         connect(extra={"speling": 1})
@@ -115,12 +115,12 @@ class TestSensor:
 
     def test_resumes(self, queue_name: str, context: Context) -> None:
         deferrable = sensor(queue_name, job_ids=["a", "b"], deferrable=True, soft_fail=True)
-        endings = [{"job_id": name, "status": "completed", "result_json": f'"{name}"'} for name in "ab"]
-        resumed = {"event": {"endings": endings}}
+        outcomes = [{"job_id": name, "status": "completed", "result_json": f'"{name}"'} for name in "ab"]
+        resumed = {"event": {"outcomes": outcomes}}
         assert deferrable.resume_execution("execute_complete", resumed, context) == ["a", "b"]
         dead = {"job_id": "a", "status": "dead", "reason": "r", "detail": "d", "attempt": 1}
         with pytest.raises(AirflowSkipException):
-            deferrable.resume_execution("execute_complete", {"event": {"endings": [dead]}}, context)
+            deferrable.resume_execution("execute_complete", {"event": {"outcomes": [dead]}}, context)
 
     def test_starts_in_the_triggerer(self, queue_name: str) -> None:
         deferrable = sensor(queue_name, job_ids=["a", "b"], deferrable=True, timeout=7)
@@ -167,10 +167,10 @@ class TestTrigger:
         async with Queue(queue_name, redis_url=queue_url) as queue, worker(queue_url, queue_name):
             job = await queue.add("d", {"n": 21})
             event = await fire(ChasquiJobResultTrigger([job.id], queue_name))
-            assert event == {"endings": [{"job_id": job.id, "status": "completed", "result_json": "42"}]}
+            assert event == {"outcomes": [{"job_id": job.id, "status": "completed", "result_json": "42"}]}
             await queue.add("die", None, job_id="dead")
             event = await fire(ChasquiJobResultTrigger([job.id, "dead", "unknown"], queue_name))
-            assert event["endings"][-1]["status"] == "dead"
+            assert event["outcomes"][-1]["status"] == "dead"
 
     async def test_says_what_is_wrong(self, connect: Any, queue_name: str) -> None:
         connect(extra={"speling": 1})
@@ -188,7 +188,7 @@ class TestTrigger:
             assert not waiting.done()
             server.start()
             async with worker(server.url, queue_name):
-                assert (await asyncio.wait_for(waiting, 20))["endings"][0]["result_json"] == "2"
+                assert (await asyncio.wait_for(waiting, 20))["outcomes"][0]["result_json"] == "2"
 
     async def test_on_kill_takes_a_delayed_job_back(self, queue_url: str, queue_name: str) -> None:
         async with Queue(queue_name, redis_url=queue_url) as queue:
@@ -231,6 +231,6 @@ async def test_ten_thousand_waits_on_three_connections(valkey_queue_url: str, qu
         async with worker(valkey_queue_url, queue_name):
             events = await asyncio.wait_for(asyncio.gather(*waits), 120)
         took_s = time.monotonic() - started
-    assert [event["endings"][0]["result_json"] for event in events] == [str(2 * n) for n in range(MANY)]
+    assert [event["outcomes"][0]["result_json"] for event in events] == [str(2 * n) for n in range(MANY)]
     assert not _shared[asyncio.get_running_loop()], "the last wait closes what was shared"
     print(f"{MANY} waits on {most} connections, all told {took_s:.1f} s after the worker began")

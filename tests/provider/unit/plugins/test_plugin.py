@@ -57,13 +57,13 @@ def test_without_the_extra_airflow_goes_on_without_the_page(
 
 
 async def test_only_connections_of_our_type_lead_anywhere(connect: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from chasqui_provider.plugins.dashboard import AirflowConnections, _of_environment
+    from chasqui_provider.plugins.dashboard import AirflowConnections, _names_in_environment
 
     connect("queues", url="redis://h:1/2")
     monkeypatch.setenv("AIRFLOW_CONN_OTHER", "postgres://u:p@h/db")
     monkeypatch.setenv("AIRFLOW_CONN_BROKEN", '{"conn_type": ')
-    assert "queues" in set(_of_environment())
-    assert "other" not in set(_of_environment())
+    assert "queues" in set(_names_in_environment())
+    assert "other" not in set(_names_in_environment())
     assert await AirflowConnections().url("queues") == "redis://h:1/2"
     with pytest.raises(KeyError):
         await AirflowConnections().url("other")

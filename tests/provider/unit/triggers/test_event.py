@@ -11,8 +11,8 @@ from airflow.triggers.base import DiscrimatedTriggerEvent, TriggerEvent
 from pydantic import TypeAdapter
 
 from chasqui_provider.conversion import to_json
-from chasqui_provider.triggers.payloads import MOST_BYTES, QuietEvent, chunks, endings_of, result_event
-from chasqui_provider.waiting.outcome import completed, dead
+from chasqui_provider.triggers.payloads import MOST_BYTES, QuietEvent, chunks, outcomes_of, result_event
+from chasqui_provider.waiting.outcome import completed_outcome, dead_outcome
 from chasqui_provider.waiting.results import value_of
 
 
@@ -33,44 +33,50 @@ def in_database(event: Any) -> Any:
 
 @pytest.mark.parametrize("result", [None, 0, 1e23, "é", {"raw": b"\0"}, {"__classname__": "x"}, nested(60)])
 def test_a_small_result_travels_as_text(result: Any) -> None:
-    (ending,) = endings_of(in_database(result_event([completed("a", result)])))
-    assert ending["status"] == "completed"
-    assert ending["result"] == ({"raw": {"$bytes": "AA=="}} if isinstance(result, dict) and "raw" in result else result)
+    (outcome,) = outcomes_of(in_database(result_event([completed_outcome("a", result)])))
+    assert outcome["status"] == "completed"
+    assert outcome["result"] == (
+        {"raw": {"$bytes": "AA=="}} if isinstance(result, dict) and "raw" in result else result
+    )
 
 
 def test_a_nul_is_no_part_of_an_event() -> None:
-    endings = [completed("a", {"k\0": "x\0y"}), dead("b", "no\0pe", "be\0cause", 1)]
-    told = list(endings_of(in_database(result_event(endings))))
+    outcomes = [completed_outcome("a", {"k\0": "x\0y"}), dead_outcome("b", "no\0pe", "be\0cause", 1)]
+    told = list(outcomes_of(in_database(result_event(outcomes))))
     assert told[0]["result"] == {"k\ufffd": "x\ufffdy"}
     assert (told[1]["reason"], told[1]["detail"]) == ("no\ufffdpe", "be\ufffdcause")
 
 
 @pytest.mark.parametrize("job_id", ["i\0d", "\0", "half-\ud800"])
 def test_an_id_that_no_database_holds_is_the_same_after_it(job_id: str) -> None:
-    events = [completed(job_id, 1), completed(job_id, "x" * 5000), dead(job_id, "failed", None, 1)]
-    assert [ending["job_id"] for ending in endings_of(in_database(result_event(events)))] == [job_id] * 3
+    events = [
+        completed_outcome(job_id, 1),
+        completed_outcome(job_id, "x" * 5000),
+        dead_outcome(job_id, "failed", None, 1),
+    ]
+    assert [outcome["job_id"] for outcome in outcomes_of(in_database(result_event(events)))] == [job_id] * 3
     told = value_of(events[-1], "return")
     assert in_database(told)["job_id"] == to_json(job_id) != job_id
 
 
 @pytest.mark.parametrize("result", ["x" * 5000, ["x"] * 3000, nested(65), nested(600), b"x" * 5000])
 def test_what_is_large_or_deep_stays_on_the_server(result: Any) -> None:
-    assert result_event([completed("a", result)]) == {"endings": [{"job_id": "a", "status": "completed"}]}
+    assert result_event([completed_outcome("a", result)]) == {"outcomes": [{"job_id": "a", "status": "completed"}]}
 
 
 def test_small_results_of_many_jobs_do_not_make_a_large_event() -> None:
-    event = result_event(completed(str(n), "x" * 1000) for n in range(100))
-    assert [n for n, ending in enumerate(event["endings"]) if "result_json" in ending] == [0, 1, 2, 3]
+    event = result_event(completed_outcome(str(n), "x" * 1000) for n in range(100))
+    assert [n for n, outcome in enumerate(event["outcomes"]) if "result_json" in outcome] == [0, 1, 2, 3]
 
 
 def test_an_error_is_cut() -> None:
-    assert len(dead("a", "failed", "x" * 1_000_000, 1)["detail"]) < 5000
+    assert len(dead_outcome("a", "failed", "x" * 1_000_000, 1)["detail"]) < 5000
 
 
 def test_the_text_that_airflow_logs_names_ids_and_no_data() -> None:
     jobs = [{"id": f"job-{n}", "payload": "secret"} for n in range(5)]
     assert repr(QuietEvent({"queue_name": "q", "jobs": jobs})) == "<5 jobs of q: 'job-0', 'job-1', 'job-2', …>"
-    assert repr(QuietEvent(result_event([completed("a", "secret")]))) == "<1 endings: 'a'>"
+    assert repr(QuietEvent(result_event([completed_outcome("a", "secret")]))) == "<1 outcomes: 'a'>"
     assert len(repr(QuietEvent({"queue_name": "q", "jobs": [{"id": "x" * 10_000}]}))) < 200
     assert "cannot reach" in repr(QuietEvent({"error": "cannot reach the server"}))
 

@@ -8,7 +8,7 @@ import pytest
 import redis
 
 from chasqui_engine._redis.blocking.connection import BulkConnection
-from chasqui_engine._redis.blocking.read import scored_pages
+from chasqui_engine._redis.blocking.read import read_scored_pages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +43,7 @@ def fill(client: redis.Redis, key: str, count: int, *, together: int) -> list[by
 
 
 def read(connection: BulkConnection, key: str, low: str = "-inf", high: str = "+inf") -> list[bytes]:
-    return [member for page in scored_pages(connection, key, low, high, PAGE) for member, _ in page]
+    return [member for page in read_scored_pages(connection, key, low, high, PAGE) for member, _ in page]
 
 
 @pytest.mark.parametrize("together", [1, 3, 10, 25, 1000])
@@ -79,7 +79,7 @@ def test_what_is_promoted_meanwhile_hides_nothing(
     client: redis.Redis, connection: BulkConnection, key: str, gone: int, together: int
 ) -> None:
     members = fill(client, key, 100, together=together)
-    pages = scored_pages(connection, key, "-inf", "+inf", PAGE)
+    pages = read_scored_pages(connection, key, "-inf", "+inf", PAGE)
     found = [member for member, _ in (*next(pages), *next(pages))]
     client.zrem(key, *members[:gone])
     found += [member for page in pages for member, _ in page]
