@@ -30,6 +30,8 @@ from chasqui_engine.values.errors import ConfigError as ConfigError
 from chasqui_engine.values.errors import DecodeError as DecodeError
 from chasqui_engine.values.errors import EncodeError as EncodeError
 from chasqui_engine.values.errors import HandlerError as HandlerError
+from chasqui_engine.values.errors import JobAbortedError as JobAbortedError
+from chasqui_engine.values.errors import JobExpiredError as JobExpiredError
 from chasqui_engine.values.errors import JobFailedError as JobFailedError
 from chasqui_engine.values.errors import JobTimeoutError as JobTimeoutError
 from chasqui_engine.values.errors import NotSupportedError as NotSupportedError

@@ -39,6 +39,10 @@ class JobState(StrEnum):
     """Its last run failed; it waits for the next one."""
     DEAD = "dead"
     """In the dead letters, or it was there."""
+    ABORTED = "aborted"
+    """Stopped, or taken away before it ran, by `abort`."""
+    EXPIRED = "expired"
+    """It had not begun in time, and left no dead letter."""
     UNKNOWN = "unknown"
     """Unknown to the queue, forgotten, or cancelled."""
 
@@ -163,6 +167,8 @@ async def _find_dead(link: Link, keys: QueueKeys, job_id: JobId, looked_at: int,
         # Other programs may have written anything there; the dead letter has its own reason.
         with contextlib.suppress(DecodeError):
             dead_reason, error, attempt = decode_failure(record)
+            if entry is None and error is None and dead_reason in STATE_BY_EVENT:
+                return replace(info, state=STATE_BY_EVENT[dead_reason], attempt=attempt)
             info = replace(info, reason=dead_reason, last_error=error, attempt=attempt)
     return info
 
@@ -228,6 +234,8 @@ STATE_BY_EVENT = {
     "retry-scheduled": JobState.FAILED,
     "delayed": JobState.DELAYED,
     "dlq": JobState.DEAD,
+    "aborted": JobState.ABORTED,
+    "expired": JobState.EXPIRED,
 }
 _STATES_IN_DELAYED = (JobState.DELAYED, JobState.FAILED)
 

@@ -21,11 +21,11 @@ from chasqui_engine.runtime.aio import cancel_and_wait, sleep_until
 from chasqui_engine.runtime.clock import monotonic
 from chasqui_engine.values.errors import (
     ChasquiError,
-    JobFailedError,
     RedisError,
     RefusedError,
     ResultUnavailableError,
     ShutdownError,
+    job_failure,
 )
 
 _log = logging.getLogger("chasqui.results")
@@ -39,6 +39,8 @@ _LOOK_BACK_MS = 2000
 """How far back the subscription begins: the job may have ended before the wait began."""
 _REMEMBERED_S = 30.0
 _MOST_REMEMBERED = 50_000
+_DEATHS = ("dlq", "aborted", "expired")
+"""Events after which a job will not complete."""
 _COUNT = re.compile(r"[0-9]{1,10}")
 
 
@@ -148,11 +150,11 @@ class ResultHub:
             return
         if kind == "failed":
             waited.last_error = fields.get("reason")
-        elif kind == "dlq":
+        elif kind in _DEATHS:
             attempt = fields.get("attempt", "0")
-            waited.dead = fields.get("reason", ""), int(attempt) if _COUNT.fullmatch(attempt) else 0
+            waited.dead = fields.get("reason", kind), int(attempt) if _COUNT.fullmatch(attempt) else 0
             waited.dead_at = monotonic()
-        if kind in ("completed", "dlq"):
+        if kind in ("completed", *_DEATHS):
             self._ended.add(job_id)
             self._look.set()
 
@@ -206,7 +208,7 @@ class ResultHub:
         if waited is not None and waited.dead is not None and waited.dead_at < asked_at:
             # Buried by an engine that leaves no failure record.
             reason, attempt = waited.dead
-            self._resolve(job_id, Outcome(error=JobFailedError(job_id, reason, waited.last_error, attempt)))
+            self._resolve(job_id, Outcome(error=job_failure(job_id, reason, waited.last_error, attempt)))
         elif completed_at is not None and asked_at - completed_at > _GRACE_S:
             self._resolve(job_id, Outcome(error=_unavailable(job_id)))
 
@@ -225,7 +227,7 @@ def _success(data: bytes) -> Outcome:
 
 def _death(job_id: str, data: bytes) -> Outcome:
     try:
-        return Outcome(error=JobFailedError(job_id, *decode_failure(data)))
+        return Outcome(error=job_failure(job_id, *decode_failure(data)))
     except ChasquiError as err:
         return Outcome(error=err)
 

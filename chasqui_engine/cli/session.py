@@ -17,6 +17,8 @@ import typer
 from chasqui_engine import (
     ChasquiError,
     ConfigError,
+    JobAbortedError,
+    JobExpiredError,
     JobFailedError,
     ProducerConfig,
     QueueBusyError,
@@ -222,6 +224,8 @@ def failure_of(err: Exception, url: str | None = None) -> Failure:
 _NEXT_STEPS: tuple[tuple[type[ChasquiError], str, int], ...] = (
     (QueueFullError, "let workers catch up, then run the same command again", FAILED),
     (QueueBusyError, "chasqui pause, and wait for the running jobs; or pass --force", FAILED),
+    (JobAbortedError, "add the job again to run it", FAILED),
+    (JobExpiredError, "start more workers, or add the job again", FAILED),
     (JobFailedError, "see chasqui dlq peek", FAILED),
     (ResultUnavailableError, "run the worker with --store-results", NOT_THERE),
     (ConfigError, "correct the value; --help describes it", USAGE),

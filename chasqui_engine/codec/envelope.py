@@ -329,6 +329,14 @@ def encode_failure(reason: str, detail: str | None, attempt: int) -> bytes:
     return bytes(_pack([reason, detail, attempt]))
 
 
+def is_drop_record(data: bytes) -> bool:
+    """Whether a failure record is of a job that ended without a dead letter: its detail is nil, only theirs is."""
+    try:
+        return decode_failure(data)[1] is None
+    except DecodeError:
+        return False
+
+
 def decode_failure(data: bytes) -> tuple[str, str | None, int]:
     """Reason, detail and runs made of a dead job."""
     fields = decode_payload(data)

@@ -1,11 +1,11 @@
-"""Warns when the server's clock steps: delays, retries, repeatables and idle times depend on it."""
+"""The server's clock: what time it is there, and a warning when it steps, since delays and idle times depend on it."""
 
 from __future__ import annotations
 
 import logging
 
 from chasqui_engine._redis.client.link import Link
-from chasqui_engine.runtime.clock import monotonic
+from chasqui_engine.runtime.clock import monotonic, now_ms
 
 _log = logging.getLogger("chasqui.consumer")
 
@@ -21,6 +21,10 @@ class ClockSteps:
         self._link = link
         self._queue = queue
         self._ahead_ms: float | None = None
+
+    def server_now_ms(self) -> float:
+        """The server's time; this machine's before the first check."""
+        return now_ms() if self._ahead_ms is None else monotonic() * 1000 + self._ahead_ms
 
     async def check(self) -> None:
         """Reads the server's time, and warns if it is not the expected one."""

@@ -12,6 +12,7 @@ from chasqui_engine._redis.client.endpoints import FetchCredentials
 from chasqui_engine._redis.commands import group
 from chasqui_engine._redis.commands.group import GroupMember
 from chasqui_engine.consumer.buffer import PrefetchBuffer
+from chasqui_engine.consumer.clock_steps import ClockSteps
 from chasqui_engine.consumer.context import ConsumerContext
 from chasqui_engine.consumer.execution.fork_guard import guard_against_forks
 from chasqui_engine.consumer.execution.handler import Handler, Handlers
@@ -91,7 +92,8 @@ class _Running:
         self._in_flight = in_flight = InFlight(min(config.claim_min_idle_ms / 1000 * _LEASE_SHARE, _LONGEST_LEASE_S))
         self._buffer = buffer = PrefetchBuffer(shutdown)
         self._handlers = Handlers(handler, config)
-        context = ConsumerContext(commands, member, config, in_flight, buffer, guard(config.metrics))
+        self._clock = clock = ClockSteps(commands, config.queue_name)
+        context = ConsumerContext(commands, member, config, in_flight, buffer, guard(config.metrics), clock)
         self._settler = Settler(context)
         self._runner = JobRunner(context, self._handlers.run, self._settler)
         self._reader = Reader(context, self._reads)
@@ -109,6 +111,7 @@ class _Running:
         await self._reads.connect(_START_PATIENCE_S)
         await self._commands.connect(_START_PATIENCE_S)
         await group.ensure_group(self._commands, self._member)
+        await self._clock.check()
         self._heartbeat.start()
         guard_against_forks(asyncio.get_running_loop())
         names = range(self._config.concurrency)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from chasqui_engine._redis.client.link import Link
 from chasqui_engine._redis.commands.group import GroupMember
 from chasqui_engine.consumer.buffer import PrefetchBuffer
+from chasqui_engine.consumer.clock_steps import ClockSteps
 from chasqui_engine.consumer.in_flight import InFlight
 from chasqui_engine.metrics.safe_sink import SafeSink
 from chasqui_engine.values.config import ConsumerConfig
@@ -39,6 +40,7 @@ class ConsumerContext:
     in_flight: InFlight
     buffer: PrefetchBuffer
     sink: SafeSink
+    clock: ClockSteps
     pace: Pace = field(default_factory=Pace)
 
     @property

@@ -1,13 +1,13 @@
 """Logs failures: a failed run that is retried is a warning, a death is an error with the traceback.
 
-A job that its handler postponed did not fail, and is logged at INFO.
+A job that its handler postponed did not fail, and is logged at INFO; so is one that was aborted or has expired.
 """
 
 from __future__ import annotations
 
 import logging
 
-from chasqui_engine._redis.commands.settle import Bury, Retry
+from chasqui_engine._redis.commands.settle import Bury, Drop, Retry
 from chasqui_engine.consumer.verdict import describe
 
 _log = logging.getLogger("chasqui.consumer")
@@ -55,14 +55,22 @@ def log_burial(queue: str, bury: Bury, error: BaseException | None = None) -> No
     )
 
 
-def _fields(queue: str, verdict: Retry | Bury) -> dict[str, object]:
+def log_drop(queue: str, drop: Drop) -> None:
+    """Logs the end of a job that was aborted or has expired."""
+    what = "expired before it began" if drop.kind == "expired" else "was aborted"
+    where = f" in run {drop.attempt}" if drop.duration_us is not None else ""
+    fields = (queue, drop.job_id, drop.delivery.name)
+    _log.info("queue %s: job %.200r (%.200r) %s%s", *fields, what, where, extra=_fields(queue, drop))
+
+
+def _fields(queue: str, verdict: Retry | Bury | Drop) -> dict[str, object]:
     """For structured logging; `name` would be the logger's."""
     return {
         "queue": queue,
         "job_id": verdict.job_id,
         "job_name": verdict.delivery.name,
         "attempt": verdict.attempt,
-        "error": verdict.error,
+        "error": verdict.kind if isinstance(verdict, Drop) else verdict.error,
     }
 
 

@@ -8,7 +8,6 @@ import logging
 from chasqui_engine._redis.client.link import CommandError, Link
 from chasqui_engine._redis.commands import group, stats
 from chasqui_engine._redis.commands.group import Delivery, Pending
-from chasqui_engine.consumer.clock_steps import ClockSteps
 from chasqui_engine.consumer.context import ConsumerContext
 from chasqui_engine.consumer.in_flight import POISON_SUSPECT
 from chasqui_engine.consumer.orphans import Orphans
@@ -47,7 +46,7 @@ class Reader:
         self._pace = context.pace
         self._orphans = Orphans(commands, member, config.claim_min_idle_ms)
         self._idle = IdleEntries(config.claim_min_idle_ms)
-        self._clock = ClockSteps(commands, context.queue)
+        self._clock = context.clock
         self._paused = self._claiming = self._warned_blind = False
 
     async def read(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from chasqui_engine._redis.commands import group
 from chasqui_engine._redis.commands.group import Delivery
-from chasqui_engine._redis.commands.settle import Ack, Bury
+from chasqui_engine._redis.commands.settle import Ack, Bury, Drop
 from chasqui_engine.codec.envelope import encode_payload
 from chasqui_engine.consumer.context import ConsumerContext
 from chasqui_engine.consumer.execution.fork_guard import end_if_forked
@@ -44,6 +44,7 @@ class JobRunner:
         self._sink = context.sink
         self._pace = context.pace
         self._settler = settler
+        self._server_now_ms = context.clock.server_now_ms
         self._pid = os.getpid()
         self._asking: asyncio.Task[float] | None = None
 
@@ -121,12 +122,15 @@ class JobRunner:
         return asked_at
 
     def _open(self, delivery: Delivery) -> Job | None:
-        """The job in an entry; None if the entry was buried."""
-        verdict = judge_arrival(delivery, self._config)
-        if not isinstance(verdict, Bury):
+        """The job in an entry; None if it may not run, and is settled."""
+        verdict = judge_arrival(delivery, self._config, self._server_now_ms)
+        if isinstance(verdict, Bury):
+            log_burial(self._queue, verdict)
+            self._settler.bury(verdict)
+        elif isinstance(verdict, Drop):
+            self._settler.drop(verdict)
+        else:
             return verdict
-        log_burial(self._queue, verdict)
-        self._settler.bury(verdict)
         return None
 
     async def _handle(self, delivery: Delivery, job: Job) -> None:

@@ -1,4 +1,4 @@
-"""Carries out verdicts: acks, retries and burials, each kind in batches, reported only after Redis confirmed it."""
+"""Carries out verdicts: ack, retry, bury, drop, each kind in batches, reported only after Redis confirmed it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import TypeVar
 
 from chasqui_engine._redis.commands import events, job_logs, settle
 from chasqui_engine._redis.commands.group import Delivery
-from chasqui_engine._redis.commands.settle import Ack, Bury, Retry
+from chasqui_engine._redis.commands.settle import Ack, Bury, Drop, Retry
 from chasqui_engine.consumer.batcher import Batcher
 from chasqui_engine.consumer.context import ConsumerContext
+from chasqui_engine.consumer.failure_log import log_drop
 from chasqui_engine.consumer.progress import Progress, ProgressBatcher
 from chasqui_engine.metrics.events import DlqRouted, RetryScheduled
 from chasqui_engine.runtime.clock import monotonic
@@ -30,11 +31,11 @@ _MOST_LOG_LINES = 10_000
 """At most this many lines waiting to be written; beyond that, a job's newest line replaces its previous one."""
 _ACTIVE_BATCH = 256
 
-Moved = TypeVar("Moved", Retry, Bury)
+Moved = TypeVar("Moved", Retry, Bury, Drop)
 
 
 class Settler:
-    """Settles deliveries: ack, retry, bury."""
+    """Settles deliveries: ack, retry, bury, drop."""
 
     def __init__(self, context: ConsumerContext) -> None:
         self._link = context.link
@@ -56,6 +57,7 @@ class Settler:
         """Acks a job that succeeded; a separate method saves a call on the hottest path."""
         self._retries: Batcher[Retry] = Batcher(self._retry, fail, most=config.retry_inflight, idle_s=idle_s)
         self._burials: Batcher[Bury] = Batcher(self._bury, fail, most=config.dlq_inflight, idle_s=idle_s)
+        self._drops: Batcher[Drop] = Batcher(self._drop, fail, most=config.dlq_inflight, idle_s=idle_s)
 
     def note_start(self, job_id: str, attempt: int, delivery: Delivery) -> None:
         """Emits `active` before a handler runs."""
@@ -79,6 +81,10 @@ class Settler:
         """Buries a job."""
         self._burials.add(verdict)
 
+    def drop(self, verdict: Drop) -> None:
+        """Ends a job that was aborted or has expired."""
+        self._drops.add(verdict)
+
     def forget(self, delivery: Delivery) -> None:
         """Forgets an entry that another worker owns, or that is gone."""
         self._in_flight.release(delivery)
@@ -86,12 +92,15 @@ class Settler:
 
     async def flush(self) -> None:
         """Waits until the verdicts so far are written."""
-        await asyncio.gather(self._acks.flush(), self._retries.flush(), self._burials.flush())
+        settled = (self._acks, self._retries, self._burials, self._drops)
+        await asyncio.gather(*(batcher.flush() for batcher in settled))
 
     async def drain(self) -> None:
         """Waits until every verdict so far is written."""
         emitted = self._started.drain(), self._progress.drain(), self._logs.drain()
         await asyncio.gather(*emitted, self._acks.drain(), self._retries.drain(), self._burials.drain())
+        # Last: a retry of a job that is to be aborted becomes a drop.
+        await self._drops.drain()
 
     def _fail(self, error: BaseException) -> None:
         if not self.failure.done():
@@ -163,6 +172,13 @@ class Settler:
             for one in self._release_settled(burials, replies):
                 self._sink.dlq_routed(DlqRouted(reason=one.reason, attempt=one.attempt, name=one.delivery.name))
             burials = await self._wait_for_refused(burials, replies)
+
+    async def _drop(self, drops: list[Drop]) -> None:
+        await self._after_started()
+        ttl_s = self._config.result_ttl_secs
+        replies = await settle.drop(self._link, self._member, drops, events_max=self._events_max, failure_ttl_s=ttl_s)
+        for one in self._release_settled(drops, replies):
+            log_drop(self._member.keys.queue, one)
 
     def _release_settled(self, verdicts: Sequence[Moved], replies: Sequence[int]) -> list[Moved]:
         """Forgets settled entries; returns those that this worker settled."""

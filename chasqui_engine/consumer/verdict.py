@@ -1,12 +1,14 @@
-"""The verdict on a delivery, as a value: ack, retry or bury. `settlement` carries it out.
+"""The verdict on a delivery, as a value: ack, retry, bury or drop. `settlement` carries it out.
 
 Nothing here talks to Redis. An entry is judged twice: when it arrives, before any handler runs, and after a run failed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from chasqui_engine._redis.commands.group import Delivery
-from chasqui_engine._redis.commands.settle import Ack, Bury, Retry
+from chasqui_engine._redis.commands.settle import Ack, Bury, Drop, DropKind, Retry
 from chasqui_engine.codec.envelope import (
     decode_id,
     decode_job,
@@ -21,9 +23,10 @@ from chasqui_engine.values.errors import DecodeError, EncodeError, Unrecoverable
 from chasqui_engine.values.job import DlqReason, Job
 from chasqui_engine.values.packed import Packed
 from chasqui_engine.values.retry_later import RetryLater
+from chasqui_engine.values.stream_ids import ms_of
 from chasqui_engine.values.validation import MAX_JOB_NAME_BYTES
 
-__all__ = ["Ack", "Bury", "Retry", "judge_arrival", "judge_failure"]
+__all__ = ["Ack", "Bury", "Drop", "Retry", "judge_arrival", "judge_failure"]
 
 MAX_DETAIL_CHARS = 2000
 """Longest type and text of an error in the dead letters."""
@@ -31,8 +34,8 @@ MAX_ERROR_CHARS = 500
 """Longest text of an error in an event."""
 
 
-def judge_arrival(delivery: Delivery, config: ConsumerConfig) -> Job | Bury:
-    """The job in an entry, or the burial of one that may not run."""
+def judge_arrival(delivery: Delivery, config: ConsumerConfig, now_ms: Callable[[], float]) -> Job | Bury | Drop:
+    """The job in an entry, or what becomes of one that may not run. `now_ms` is the server's clock."""
     envelope = delivery.envelope
     if envelope is None:
         return _bury_unread(delivery, DlqReason.malformed("the entry has no field 'd'"))
@@ -50,7 +53,8 @@ def judge_arrival(delivery: Delivery, config: ConsumerConfig) -> Job | Bury:
         detail = f"no run left after {begun}{silent}"
         return _bury_unread(delivery, DlqReason.retries_exhausted(detail), job.id, begun)
     job.deliveries = begun - job.attempt
-    return job
+    expires_ms = None if begun else expires_at_ms(delivery, config)
+    return job if expires_ms is None or now_ms() < expires_ms else _expire(delivery, job, config)
 
 
 def judge_failure(
@@ -76,6 +80,25 @@ def _postpone(delivery: Delivery, job: Job, counted: int, wish: RetryLater, dura
     """The verdict on a postponed job, for which `counted` runs count."""
     member = encode_delayed(delivery.name, with_attempt(delivery.envelope or b"", counted))
     return Retry(delivery, member, wish.delay_ms, job.id, counted, "", duration_us, wish.run_at_ms)
+
+
+def expires_at_ms(delivery: Delivery, config: ConsumerConfig) -> float | None:
+    """When a job that has not begun expires, by the server's clock; None is never."""
+    if config.max_age_secs is None:
+        return None
+    return ms_of(delivery.entry_id.decode()) + config.max_age_secs * 1000
+
+
+def _expire(delivery: Delivery, job: Job, config: ConsumerConfig) -> Bury | Drop:
+    if config.dead_letter_expired:
+        return _bury_unread(delivery, DlqReason.expired("it had not begun in time"), job.id)
+    return drop(delivery, "expired", job.id, job.attempt + 1, None)
+
+
+def drop(delivery: Delivery, kind: DropKind, job_id: str, attempt: int, duration_us: int | None) -> Drop:
+    """The end of a job whose run `attempt` was stopped, or does not begin."""
+    runs = attempt - (duration_us is None)
+    return Drop(delivery, kind, job_id, attempt, duration_us, encode_failure(kind, None, runs))
 
 
 def _bury_unread(delivery: Delivery, reason: DlqReason, job_id: str | None = None, attempt: int = 0) -> Bury:

@@ -21,6 +21,8 @@ EVENT_NAMES = (
     "drained",
     "progress",
     "removed",
+    "aborted",
+    "expired",
 )
 """The names of all events."""
 _MOST_DIGITS = 19

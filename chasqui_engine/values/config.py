@@ -234,6 +234,10 @@ class ConsumerConfig(_EmitsEvents):
     """Largest stored result in bytes; a handler that returns more fails for good."""
     time_limit_secs: TimeLimit = None
     """Longest a handler may run: for every job, or by a function of the job; None is no limit."""
+    max_age_secs: float | None = None
+    """A job that has not begun this long after it came onto the stream, or was due, expires; None is never."""
+    dead_letter_expired: bool = False
+    """Whether jobs that expired go to the dead letters."""
     run_plain_in: RunPlainIn = "thread"
     """Where handlers that are plain functions run: "thread" or "process"."""
     relay: bool = False
@@ -258,7 +262,7 @@ class ConsumerConfig(_EmitsEvents):
         _check_whole(self, 1, *carried, most=_MOST_PER_CALL)
         _check_whole(self, 0, "ack_idle_ms")
         _check_flags(self, "delayed_enabled", "events_enabled", "run_scheduler", "store_results")
-        _check_flags(self, "relay", "packed", "log_job_ids")
+        _check_flags(self, "relay", "packed", "log_job_ids", "dead_letter_expired")
         _check_kind(self, "retry", RetryConfig)
         _check_kind(self, "scheduler", SchedulerConfig)
         _check_kind(self, "metrics", MetricsSink)
@@ -266,6 +270,8 @@ class ConsumerConfig(_EmitsEvents):
         _check_choice(self, "run_plain_in", ("thread", "process"))
         if self.time_limit_secs is not None and not callable(self.time_limit_secs):
             _check_seconds(self, "time_limit_secs")
+        if self.max_age_secs is not None:
+            _check_seconds(self, "max_age_secs")
         _warn_if_given(self, "delayed_max_stream_len", _PRODUCERS_CAP)
 
     def promoter(self, **changes: Any) -> PromoterConfig:

@@ -13,6 +13,8 @@ ChasquiError               a RuntimeError, as every error of ChasquiMQ's engine 
 ├── QueueBusyError         CMQ-300  jobs are running, and what was asked for would take them away
 ├── QueueFullError         CMQ-310  max_stream_len is reached; nothing was written
 ├── JobFailedError         CMQ-311  the job that was waited for is dead (see `reason`)
+│   ├── JobAbortedError    CMQ-302  … was aborted
+│   └── JobExpiredError    CMQ-303  … expired before it began
 ├── ResultUnavailableError CMQ-312  the job completed, but its result is not in Redis
 ├── JobTimeoutError        CMQ-313  a handler ran longer than its time limit (also a TimeoutError)
 └── HandlerError           CMQ-010  what a handler raises to have its job retried
@@ -89,7 +91,10 @@ class QueueFullError(ChasquiError):
 
 
 class JobFailedError(ChasquiError):
-    """The job is in the dead-letter queue; `reason` and `detail` say why."""
+    """The job will not complete: it is in the dead-letter queue, or one of the subclasses says what became of it.
+
+    `reason` and `detail` say why.
+    """
 
     code = "CMQ-311"
 
@@ -98,11 +103,39 @@ class JobFailedError(ChasquiError):
         self.reason = reason
         self.detail = detail
         self.attempt = attempt
-        what = f": {detail}" if detail else ""
-        super().__init__(f"job {job_id} died after {attempt} run(s) ({reason}){what}")
+        super().__init__(f"job {job_id} {self._fate()}{f': {detail}' if detail else ''}")
+
+    def _fate(self) -> str:
+        return f"died after {self.attempt} run(s) ({self.reason})"
 
     def __reduce__(self) -> tuple[type[Self], tuple[str, str, str | None, int]]:
         return type(self), (self.job_id, self.reason, self.detail, self.attempt)
+
+
+class JobAbortedError(JobFailedError):
+    """The job was aborted: stopped while it ran, or taken away before."""
+
+    code = "CMQ-302"
+
+    def _fate(self) -> str:
+        return f"was aborted after {self.attempt} run(s)" if self.attempt else "was aborted before it ran"
+
+
+class JobExpiredError(JobFailedError):
+    """The job did not begin in time, and will not."""
+
+    code = "CMQ-303"
+
+    def _fate(self) -> str:
+        return "expired before it began"
+
+
+_FAILURES: dict[str, type[JobFailedError]] = {"aborted": JobAbortedError, "expired": JobExpiredError}
+
+
+def job_failure(job_id: str, reason: str, detail: str | None, attempt: int) -> JobFailedError:
+    """The error for those who wait for a job that will not complete."""
+    return _FAILURES.get(reason, JobFailedError)(job_id, reason, detail, attempt)
 
 
 class ResultUnavailableError(ChasquiError):

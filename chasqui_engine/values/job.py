@@ -221,6 +221,7 @@ _REASON_CODES = {
     "malformed": "CMQ-022",
     "oversize_payload": "CMQ-023",
     "unrecoverable": "CMQ-024",
+    "expired": "CMQ-303",
 }
 DLQ_REASONS = tuple(_REASON_CODES)
 """The values of `DlqReason.kind`."""
@@ -228,7 +229,7 @@ DLQ_REASONS = tuple(_REASON_CODES)
 
 @dataclass(frozen=True, slots=True)
 class DlqReason:
-    """Why a job was buried: one of five kinds, and the details."""
+    """Why a job was buried: one of six kinds, and the details."""
 
     kind: str
     detail: str | None = None
@@ -258,13 +259,18 @@ class DlqReason:
         """The handler said that no retry can help."""
         return DlqReason("unrecoverable", detail)
 
+    @staticmethod
+    def expired(detail: str | None = None) -> DlqReason:
+        """It had not begun in time, and its worker keeps such jobs."""
+        return DlqReason("expired", detail)
+
     def as_str(self) -> str:
         """The word on the wire."""
         return self.kind
 
     @property
     def code(self) -> str:
-        """The stable code of the reason, `CMQ-020` to `CMQ-024`."""
+        """The stable code of the reason, `CMQ-020` to `CMQ-024`; of `expired`, `CMQ-303`."""
         return _REASON_CODES.get(self.kind, "CMQ-000")
 
 

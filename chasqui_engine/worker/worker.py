@@ -26,6 +26,8 @@ class Worker:
     - `concurrency`: jobs that run at once. `max_attempts`: runs of a job in all, unless the job says otherwise.
     - `store_results`, `result_ttl_ms`: whether what the handler returns is kept, and how long (an hour).
     - `time_limit_secs`: longest a handler may run, as a number or a function of the job.
+    - `max_age_secs`: a job that has not begun so long after it was added, or was due, expires: it ends without a run.
+      `dead_letter_expired` puts it into the dead letters.
     - `shutdown_deadline_secs`: how long running jobs may take to end at a stop (30).
     - `log_job_ids`: whether `JobIdFilter` can say which job a log record of a handler belongs to.
     - `credential_provider`: a function that gives user and password whenever a connection is opened.
@@ -48,6 +50,8 @@ class Worker:
         consumer_id: str | None = None,
         concurrency: int = 100,
         time_limit_secs: TimeLimit = None,
+        max_age_secs: float | None = None,
+        dead_letter_expired: bool = False,
         run_plain_in: RunPlainIn | None = None,
         shutdown_deadline_secs: float | None = None,
         max_attempts: int = _MAX_ATTEMPTS,
@@ -69,6 +73,8 @@ class Worker:
         optional = {
             "consumer_id": consumer_id,
             "time_limit_secs": time_limit_secs,
+            "max_age_secs": max_age_secs,
+            "dead_letter_expired": dead_letter_expired,
             "run_plain_in": run_plain_in,
             "shutdown_deadline_secs": shutdown_deadline_secs,
             "dlq_max_stream_len": dlq_max_stream_len,
@@ -80,20 +86,11 @@ class Worker:
             "scheduler_tick_ms": scheduler_tick_ms,
             "metrics": metrics,
         }
+        needed = {"queue_name": queue_name, "group": group, "concurrency": concurrency, "max_attempts": max_attempts}
+        duties = {"delayed_enabled": delayed_enabled, "run_scheduler": run_scheduler, "relay": relay}
+        records = {"store_results": store_results, "events_enabled": events_enabled, "log_job_ids": log_job_ids}
         self._handler = check_handler(handler)
-        self._config = make_config(
-            optional,
-            queue_name=queue_name,
-            group=group,
-            concurrency=concurrency,
-            max_attempts=max_attempts,
-            store_results=store_results,
-            delayed_enabled=delayed_enabled,
-            run_scheduler=run_scheduler,
-            relay=relay,
-            log_job_ids=log_job_ids,
-            events_enabled=events_enabled,
-        )
+        self._config = make_config(optional, **needed, **duties, **records)
         self._consumer = Consumer(apply_tls(redis_url, tls), self._config, credential_provider=credential_provider)
         self._started = asyncio.Event()
 

@@ -130,7 +130,7 @@ async def produce(url: str, admin: Redis) -> None:
 
 
 async def work(url: str, admin: Redis) -> None:
-    """Take, run, retry, bury, promote, fire; take over from one that died; be deleted by hand; hand back at the end."""
+    """Take, run, retry, bury, promote, fire, let expire; take over from the dead; be deleted by hand; hand back."""
     handler = Fails()
 
     async def handle(job: Job) -> Any:
@@ -152,6 +152,12 @@ async def work(url: str, admin: Redis) -> None:
         await until(lambda: _is_gone(admin, "once"))
         await admin.hset(KEYS.spec("tick"), "fired", "no number")
         await until(lambda: _counts(admin, "tick"))
+    async with consuming(url, QUEUE, handle, max_age_secs=0):
+        await until(lambda: _has(admin, b"expired"))
+
+
+async def _has(admin: Redis, event: bytes) -> bool:
+    return any(fields[b"e"] == event for _, fields in await admin.xrevrange(KEYS.events, count=100))
 
 
 async def _is_gone(admin: Redis, spec: str) -> bool:

@@ -28,6 +28,8 @@ NAMES = [
     "HandlerError",
     "HandlerRegistry",
     "Job",
+    "JobAbortedError",
+    "JobExpiredError",
     "JobFailedError",
     "JobId",
     "JobIdFilter",

@@ -9,6 +9,7 @@ class QueueKeys:
     """The keys of one queue."""
 
     __slots__ = (
+        "aborts",
         "delayed",
         "dlq",
         "events",
@@ -30,6 +31,7 @@ class QueueKeys:
         self.events = f"{self.prefix}:events"
         self.repeat = f"{self.prefix}:repeat"
         self.paused = f"{self.prefix}:paused"
+        self.aborts = f"{self.prefix}:aborts"
         self.promoter_lock = f"{self.prefix}:promoter:lock"
         self.scheduler_lock = f"{self.prefix}:scheduler:lock"
 

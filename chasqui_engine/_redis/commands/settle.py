@@ -1,9 +1,9 @@
-"""Commands that settle deliveries: ack, retry, bury. Each writes only what is still its consumer's."""
+"""Commands that settle deliveries: ack, retry, bury, drop. Each writes only what is still its consumer's."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from chasqui_engine._redis.client.link import Argument, Link
 from chasqui_engine._redis.commands import scripts
@@ -12,6 +12,9 @@ from chasqui_engine._redis.commands.group import Delivery, GroupMember, _member_
 _ACK = scripts.load("group/ack", on_full_server="stream")
 _RETRY = scripts.load("group/retry", on_full_server="stream")
 _BURY = scripts.load("group/bury", on_full_server="stream")
+_DROP = scripts.load("group/drop", on_full_server="stream")
+
+DropKind = Literal["aborted", "expired"]
 
 
 class Ack(NamedTuple):
@@ -51,6 +54,20 @@ class Bury(NamedTuple):
     """None if it was unreadable."""
     attempt: int
     error: str
+    duration_us: int | None
+    """None if no handler ran."""
+    failure: bytes
+    """The failure record for waiters."""
+
+
+class Drop(NamedTuple):
+    """The job ends without having completed, and is no dead letter: it was aborted, or it expired before it began."""
+
+    delivery: Delivery
+    kind: DropKind
+    job_id: str
+    attempt: int
+    """The run that was stopped, or that did not begin; 1 is the first."""
     duration_us: int | None
     """None if no handler ran."""
     failure: bytes
@@ -100,4 +117,20 @@ async def bury(
         args += (delivery.entry_id, delivery.envelope or b"", delivery.name, one.reason, one.detail, one.job_id or "")
         args += (one.attempt, one.error, duration, one.failure, index)
     reply: list[int] = await link.run(_BURY, used, args)
+    return reply
+
+
+async def drop(
+    link: Link, member: GroupMember, drops: Sequence[Drop], *, events_max: int, failure_ttl_s: int
+) -> list[int]:
+    """Ends jobs that were aborted or have expired; per job 1 (ended) or 0 (another worker's)."""
+    keys = member.keys
+    used = [keys.stream, keys.events, keys.aborts]
+    args: list[Argument] = [*_member_args(link, member), events_max, failure_ttl_s]
+    for one in drops:
+        used += (keys.failure(one.job_id), keys.taken(one.job_id))
+        duration = "" if one.duration_us is None else one.duration_us
+        delivery = one.delivery
+        args += (delivery.entry_id, one.kind, one.job_id, delivery.name, one.attempt, duration, one.failure)
+    reply: list[int] = await link.run(_DROP, used, args)
     return reply

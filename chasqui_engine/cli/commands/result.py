@@ -6,7 +6,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from chasqui_engine import ChasquiError, JobFailedError, JobInfo, JobState, Producer
+from chasqui_engine import ChasquiError, JobAbortedError, JobExpiredError, JobFailedError, JobInfo, JobState, Producer
 from chasqui_engine.cli.commands.add import show_result
 from chasqui_engine.cli.input.params import IdArguments, QueueOption, parse_duration_ms, queue_and_one
 from chasqui_engine.cli.session import NOT_THERE, OUT_OF_TIME, Session, command, fail
@@ -57,8 +57,9 @@ async def _wait_for_result(producer: Producer, queue: str, job_id: str, timeout_
 
 
 def _fail_without_result(info: JobInfo, queue: str) -> NoReturn:
-    if info.state is JobState.DEAD:
-        raise JobFailedError(info.id, info.reason or "unknown reason", info.last_error, info.attempt or 0)
+    errors = {JobState.DEAD: JobFailedError, JobState.ABORTED: JobAbortedError, JobState.EXPIRED: JobExpiredError}
+    if error := errors.get(info.state):
+        raise error(info.id, info.reason or "unknown reason", info.last_error, info.attempt or 0)
     if info.state is JobState.UNKNOWN:
         _fail_unknown(info.id, queue, NOT_THERE)
     steps = {JobState.COMPLETED: "run the worker with --store-results, and ask within an hour"}

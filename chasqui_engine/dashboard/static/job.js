@@ -16,8 +16,10 @@ const STEPS = {
   dlq: ["Died", "bad"],
   progress: ["Progress", "info"],
   removed: ["Removed", "warn"],
+  aborted: ["Aborted", "warn"],
+  expired: ["Expired", "warn"],
 };
-const SETTLED = new Set(["completed", "dead", "unknown"]);
+const SETTLED = new Set(["completed", "dead", "aborted", "expired", "unknown"]);
 const IN_WORDS = new Set(["attempt", "duration_us", "backoff_ms", "delay_ms"]);
 const AGAIN_MS = 3000;
 

@@ -21,6 +21,7 @@ from chasqui_engine.consumer.verdict import (
     must_be_counted,
     runs_begun,
 )
+from chasqui_engine.runtime.clock import now_ms
 from chasqui_engine.values.backoff import BackoffSpec, RetryConfig
 from chasqui_engine.values.config import ConsumerConfig
 from chasqui_engine.values.errors import EncodeError, HandlerError, JobTimeoutError, UnrecoverableError
@@ -107,7 +108,7 @@ def test_everything_else_is_retried(error: BaseException) -> None:
 def test_what_arrives_and_cannot_run_is_buried(
     envelope: bytes | None, deliveries: int, reason: str, detail: str
 ) -> None:
-    verdict = judge_arrival(Delivery(b"1-0", envelope, "n", deliveries, 0.0), config(3, max_payload_bytes=1000))
+    verdict = judge_arrival(Delivery(b"1-0", envelope, "n", deliveries, 0.0), config(3, max_payload_bytes=1000), now_ms)
     assert isinstance(verdict, Bury)
     assert verdict.reason == reason
     assert detail in verdict.detail
@@ -115,7 +116,7 @@ def test_what_arrives_and_cannot_run_is_buried(
 
 
 def test_what_arrives_and_can_run_is_a_job() -> None:
-    arrived = judge_arrival(DELIVERY, config())
+    arrived = judge_arrival(DELIVERY, config(), now_ms)
     assert isinstance(arrived, Job)
     assert (arrived.id, arrived.name, arrived.data) == ("a", "n", None)
 

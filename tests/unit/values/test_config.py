@@ -53,6 +53,8 @@ CONSUMER = {
     "result_ttl_secs": 3600,
     "max_result_bytes": 16 * 1024 * 1024,
     "time_limit_secs": None,
+    "max_age_secs": None,
+    "dead_letter_expired": False,
     "run_plain_in": "thread",
     "relay": False,
     "packed": False,
@@ -161,6 +163,7 @@ FLAGS = {
         "relay",
         "packed",
         "log_job_ids",
+        "dead_letter_expired",
     ],
     PromoterConfig: ["events_enabled"],
 }
@@ -171,7 +174,7 @@ NAMES = {
     SchedulerConfig: ["holder_id"],
 }
 OPTIONAL_NAMES = {PromoterConfig: ["queue_name"], SchedulerConfig: ["queue_name"]}
-SECONDS = {ConsumerConfig: ["shutdown_deadline_secs", "time_limit_secs"]}
+SECONDS = {ConsumerConfig: ["shutdown_deadline_secs", "time_limit_secs", "max_age_secs"]}
 CHOICES = {ProducerConfig: ["when_full"], ConsumerConfig: ["run_plain_in"]}
 VALUES = {ConsumerConfig: ["retry", "scheduler", "metrics"], PromoterConfig: ["metrics"], SchedulerConfig: ["metrics"]}
 # One call of a script carries all of these at once.
