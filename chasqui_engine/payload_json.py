@@ -21,7 +21,7 @@ import json
 import math
 import re
 import sys
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
@@ -63,6 +63,20 @@ def to_json(
     with `strict` an `EncodeError` is raised. `leaf` replaces each value that is no list, map or text key, to mask it.
     """
     return _Conversion(strict, _UNSAFE[nul], max_depth, max_size, leaf).convert(value)
+
+
+def from_json(form: Any) -> Any:
+    """The value that has this form, where the form says it: `{"$bytes": …}` becomes bytes, all else stays."""
+    if isinstance(form, list):
+        return [from_json(item) for item in form]
+    if not isinstance(form, dict):
+        return form
+    if form.keys() == {"$bytes"} and isinstance(form["$bytes"], str):
+        try:
+            return b64decode(form["$bytes"], validate=True)
+        except ValueError:
+            return form
+    return {key: from_json(item) for key, item in form.items()}
 
 
 def json_text(value: Any, *, indent: int | None = None, compact: bool = False, surrogates: Text = "replace") -> str:

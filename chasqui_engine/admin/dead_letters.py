@@ -10,11 +10,12 @@ from typing import Any
 from chasqui_engine._redis.client.link import Link
 from chasqui_engine._redis.commands import dead_letters, locks
 from chasqui_engine._redis.commands.keys import QueueKeys
-from chasqui_engine.codec.envelope import decode_id, with_attempt
+from chasqui_engine.codec.envelope import decode_id, decode_job, encode_job, with_attempt
 from chasqui_engine.codec.preview import glimpse_job
 from chasqui_engine.values.durations import iso
 from chasqui_engine.values.errors import DecodeError
-from chasqui_engine.values.job import DlqEntry, DlqReason
+from chasqui_engine.values.job import DlqEntry, DlqReason, Job
+from chasqui_engine.values.packed import Packed
 from chasqui_engine.values.stream_ids import ms_of
 
 _log = logging.getLogger("chasqui.admin")
@@ -122,6 +123,13 @@ async def replay_these(link: Link, keys: QueueKeys, entries: Sequence[DlqEntry])
     for start in range(0, len(jobs), _PAGE):
         moved += await dead_letters.replay(link, keys, jobs[start : start + _PAGE])
     return Replayed(moved=moved, unreadable=len(entries) - len(jobs))
+
+
+async def replay_edited(link: Link, keys: QueueKeys, entry: DlqEntry, payload: Any) -> bool:
+    """Moves a dead letter back to the stream with another payload; False if it no longer exists."""
+    job = decode_job(entry.payload, entry.name, unpack=Packed)
+    envelope = encode_job(Job(id=job.id, payload=payload, created_at_ms=job.created_at_ms, retry=job.retry))
+    return await dead_letters.replay(link, keys, [(entry.dlq_id, envelope, entry.name, job.id)]) == 1
 
 
 def _revive(entry: DlqEntry) -> tuple[str, bytes, str, str] | None:

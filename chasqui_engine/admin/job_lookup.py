@@ -62,6 +62,8 @@ class JobInfo:
     """The error of the last run that failed."""
     reason: str | None = None
     """Of a dead job: `retries_exhausted`, `unrecoverable` …"""
+    dlq_id: str | None = None
+    """Of a dead job: the id of its dead letter, as long as that is kept."""
     payload: Any = None
     """The job's data, if it still exists."""
     created_at_ms: int | None = None
@@ -162,7 +164,9 @@ async def _find_dead(link: Link, keys: QueueKeys, job_id: JobId, looked_at: int,
         reason, detail = entry.fields.get(b"reason", b""), entry.fields.get(b"detail")
         error = None if detail is None else detail.decode(errors="replace")
         # The envelope is from before its last run.
-        info = replace(info, reason=reason.decode(errors="replace"), last_error=error, attempt=None)
+        info = replace(
+            info, reason=reason.decode(errors="replace"), last_error=error, attempt=None, dlq_id=entry.entry_id
+        )
     if record is not None:
         # Other programs may have written anything there; the dead letter has its own reason.
         with contextlib.suppress(DecodeError):

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import Any
 
-from chasqui_engine._redis.client.link import Link
 from chasqui_engine._redis.commands import dead_letters as dead_letters_commands
 from chasqui_engine._redis.commands import delayed as delayed_commands
 from chasqui_engine._redis.commands import results, stats
-from chasqui_engine._redis.commands.keys import QueueKeys
 from chasqui_engine.admin import (
     dead_letters,
     delayed,
@@ -29,25 +27,16 @@ from chasqui_engine.admin.job_lookup import JobInfo
 from chasqui_engine.admin.lists import ListedJob
 from chasqui_engine.admin.pages import CountState, PageState
 from chasqui_engine.admin.removal import CleanState
+from chasqui_engine.admin.repeatables import RepeatableOperations
 from chasqui_engine.admin.snapshot import EVENTS_FOR_RATE, QueueCounts, QueueSnapshot
 from chasqui_engine.events.event import QueueEvent
-from chasqui_engine.schedule import store
-from chasqui_engine.schedule.spec import RepeatableMeta, RepeatableSpec
-from chasqui_engine.values.config import ProducerConfig
 from chasqui_engine.values.durations import When, when_ms
 from chasqui_engine.values.job import DlqEntry, Job, JobId
-from chasqui_engine.values.validation import LARGEST, check_job_id, check_whole_number
+from chasqui_engine.values.validation import LARGEST, check_job_id, check_limit, check_whole_number
 
 
-class QueueOperations(ABC):
+class QueueOperations(RepeatableOperations):
     """The operations shared by `Queue`, `SyncQueue`, `Producer` and `QueueAdmin`; each opens a link in its own way."""
-
-    _keys: QueueKeys
-    _config: ProducerConfig
-
-    @abstractmethod
-    async def _open_link(self) -> Link:
-        """The link to the server; raises `ShutdownError` after `close`."""
 
     @property
     def stream_key(self) -> str:
@@ -240,6 +229,11 @@ class QueueOperations(ABC):
         link, keys, events_max = await self._open_link(), self._keys, self._config.events_max
         return await removal.remove(link, keys, group, check_job_id(job_id), events_max=events_max)
 
+    async def remove_waiting(self, entry_ids: Sequence[str], *, group: str = "default") -> int:
+        """Deletes waiting jobs by their entry ids, as `list_waiting` has them; returns how many. Running ones stay."""
+        link, keys, events_max = await self._open_link(), self._keys, self._config.events_max
+        return await removal.remove_entries(link, keys, group, entry_ids, events_max=events_max)
+
     async def drain(self, delayed: bool = True, *, group: str = "default") -> int:
         """Deletes all waiting jobs, and unless `delayed=False` all delayed ones; returns how many. Running jobs stay.
 
@@ -280,6 +274,10 @@ class QueueOperations(ABC):
         """Replays these dead letters with a fresh attempt count; returns how many still existed."""
         return (await dead_letters.replay_these(await self._open_link(), self._keys, entries)).moved
 
+    async def replay_edited(self, entry: DlqEntry, payload: Any) -> bool:
+        """Replays a dead letter with another payload; False if it no longer exists."""
+        return await dead_letters.replay_edited(await self._open_link(), self._keys, entry, payload)
+
     async def delete_dead(self, dlq_ids: Sequence[str]) -> int:
         """Deletes dead letters for good; returns how many still existed."""
         return await dead_letters_commands.delete(await self._open_link(), self._keys, dlq_ids) if dlq_ids else 0
@@ -303,19 +301,7 @@ class QueueOperations(ABC):
             else []
         )
 
-    # --- repeatables and results ---
-
-    async def upsert_repeatable(self, spec: RepeatableSpec) -> str:
-        """Stores a repeatable spec; returns its key."""
-        return await store.upsert(await self._open_link(), self._keys, spec)
-
-    async def list_repeatable(self, limit: int = 100) -> list[RepeatableMeta]:
-        """Up to `limit` specs, the next to fire first."""
-        return await store.list_all(await self._open_link(), self._keys, check_limit(limit))
-
-    async def remove_repeatable(self, key: str) -> bool:
-        """Removes a spec by its key; True if there was one."""
-        return await store.remove(await self._open_link(), self._keys, key)
+    # --- results ---
 
     async def get_result(self, job_id: JobId) -> bytes | None:
         """A stored result as MessagePack; None before it is stored, and after it expired."""
@@ -324,8 +310,3 @@ class QueueOperations(ABC):
     async def get_result_bulk(self, job_ids: Sequence[JobId]) -> list[bytes | None]:
         """`get_result` for many, answers in order."""
         return await results.get_results(await self._open_link(), self._keys, job_ids)
-
-
-def check_limit(limit: int) -> int:
-    """At most how many to return."""
-    return check_whole_number(limit, "limit")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Literal, get_args
 
 from chasqui_engine._redis.client.link import Link
 from chasqui_engine._redis.commands import dead_letters, delayed, locks, removal, stream
 from chasqui_engine._redis.commands.keys import QueueKeys
-from chasqui_engine._redis.commands.removal import DelayedMember
+from chasqui_engine._redis.commands.removal import DelayedMember, WaitingEntry
 from chasqui_engine.admin.job_lookup import SEARCHED, delayed_job
 from chasqui_engine.codec.envelope import decode_id
 from chasqui_engine.values.errors import ConfigError, QueueBusyError
@@ -49,6 +49,22 @@ async def _remove_dead_letters_of(link: Link, keys: QueueKeys, job_id: JobId) ->
     while (entry := await stream.find_entry(link, keys.dlq, job_id, newest_first=True)) is not None:
         removed |= any(await removal.remove_dead(link, keys, [(entry.entry_id, job_id)]))
     return removed
+
+
+async def remove_entries(link: Link, keys: QueueKeys, group: str, entry_ids: Sequence[str], *, events_max: int) -> int:
+    """Deletes these entries of the stream unless they are in flight; returns how many."""
+    removed = 0
+    for start in range(0, len(entry_ids), removal.PAGE):
+        found = await stream.get_entries(link, keys.stream, entry_ids[start : start + removal.PAGE])
+        waiting = [_read_waiting(entry) for entry in found if entry is not None]
+        answers = await removal.remove_waiting(link, keys, group, waiting, events_max=events_max) if waiting else []
+        removed += answers.count(1)
+    return removed
+
+
+def _read_waiting(entry: stream.Entry) -> WaitingEntry:
+    job_id = decode_id(entry.fields.get(b"d", b"")) or ""
+    return WaitingEntry(entry.entry_id.encode(), job_id.encode(errors="replace"), entry.fields.get(b"n", b""))
 
 
 async def drain(link: Link, keys: QueueKeys, group: str, *, events_max: int, with_delayed: bool) -> int:

@@ -8,7 +8,15 @@ from collections.abc import AsyncIterator
 from fastapi import FastAPI
 
 from chasqui_engine.dashboard import pages
-from chasqui_engine.dashboard.api import actions, job_search, queries
+from chasqui_engine.dashboard.api import (
+    actions,
+    dead_queries,
+    job_actions,
+    job_search,
+    lists,
+    queries,
+    repeatable_actions,
+)
 from chasqui_engine.dashboard.api.responses import handle_errors
 from chasqui_engine.dashboard.auth import Connections, Guard
 from chasqui_engine.dashboard.dependencies import Dashboard
@@ -36,6 +44,6 @@ def create_app(connections: Connections, guard: Guard, settings: DashboardSettin
     app.state.dashboard = dashboard
     app.add_middleware(SecurityHeaders)
     handle_errors(app)
-    for part in (queries, job_search, actions, pages):
+    for part in (queries, lists, dead_queries, job_search, actions, job_actions, repeatable_actions, pages):
         app.include_router(part.router)
     return app

@@ -31,6 +31,8 @@ class Dashboard:
         self.pool = Pool(connections, settings.group)
         self.searching = asyncio.Lock()
         """Held while a job is searched in all queues."""
+        self.adding = asyncio.Lock()
+        """Held while a job is added."""
         self.feeds = Feeds(settings.live_interval_s, settings.most_watchers)
 
     def all_queues_feed(self) -> Feed:
@@ -132,3 +134,4 @@ Viewer = Annotated[str, Depends(require_viewer)]
 Editor = Annotated[str, Depends(require_editor)]
 QueueRef = Annotated[QueueAddress, Depends(read_queue_address)]
 JobIdQuery = Annotated[str, Query(alias="id", max_length=1024)]
+CursorQuery = Annotated[str | None, Query(max_length=50)]

@@ -92,6 +92,7 @@ class SyncQueue:
 
     remove = _blocking(Queue.remove)
     remove_report = _blocking(Queue.remove_report)
+    remove_waiting = _blocking(Queue.remove_waiting)
     drain = _blocking(Queue.drain)
     clean = _blocking(Queue.clean)
     obliterate = _blocking(Queue.obliterate)
@@ -108,11 +109,15 @@ class SyncQueue:
     get_dead = _blocking(Queue.get_dead)
     replay_dlq = _blocking(Queue.replay_dlq)
     replay_dead = _blocking(Queue.replay_dead)
+    replay_edited = _blocking(Queue.replay_edited)
     delete_dead = _blocking(Queue.delete_dead)
 
     get_repeatable_jobs = _blocking(Queue.get_repeatable_jobs)
     list_repeatable = _blocking(Queue.list_repeatable)
     upsert_repeatable = _blocking(Queue.upsert_repeatable)
+    pause_repeatable = _blocking(Queue.pause_repeatable)
+    resume_repeatable = _blocking(Queue.resume_repeatable)
+    fire_repeatable = _blocking(Queue.fire_repeatable)
     remove_repeatable = _blocking(Queue.remove_repeatable)
     remove_repeatable_by_key = _blocking(Queue.remove_repeatable_by_key)
 

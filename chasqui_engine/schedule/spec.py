@@ -6,11 +6,14 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
 from chasqui_engine.schedule.cron import CronSchedule
+from chasqui_engine.values.durations import FURTHEST_MS
 from chasqui_engine.values.errors import ConfigError
 from chasqui_engine.values.validation import check_whole_number
 
 _MAX_MS = 2**53
 """Redis holds scores as doubles: times beyond this are not kept exactly."""
+PAUSED_MS = FURTHEST_MS
+"""The next fire of a spec that is paused: it never comes."""
 _MAX_U32 = 2**32 - 1
 _MAX_U64 = 2**64 - 1
 
@@ -186,3 +189,8 @@ class RepeatableMeta:
     start_after_ms: int | None = None
     end_before_ms: int | None = None
     missed_fires: MissedFiresPolicy | None = None
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether it is paused; `next_fire_ms` is then beyond all calendars."""
+        return self.next_fire_ms >= PAUSED_MS

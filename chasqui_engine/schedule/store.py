@@ -1,4 +1,4 @@
-"""Repeatable specs: storing, listing and removing them. The scheduler fires them."""
+"""Repeatable specs: storing, listing, pausing and removing them. The scheduler fires them."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ import logging
 import math
 
 from chasqui_engine._redis.client.link import Link
-from chasqui_engine._redis.commands import repeatables
+from chasqui_engine._redis.commands import repeatables, stream
 from chasqui_engine._redis.commands.keys import QueueKeys
-from chasqui_engine.codec.envelope import decode_spec, encode_spec
+from chasqui_engine.codec.envelope import decode_spec, encode_fire, encode_spec
 from chasqui_engine.schedule.plan import upserted_fire_ms
-from chasqui_engine.schedule.spec import RepeatableMeta, RepeatableSpec
+from chasqui_engine.schedule.spec import PAUSED_MS, RepeatableMeta, RepeatableSpec
+from chasqui_engine.values.config import ProducerConfig
 from chasqui_engine.values.durations import stored_ms
 from chasqui_engine.values.errors import DecodeError, EncodeError
+from chasqui_engine.values.ids import mint_ids
+from chasqui_engine.values.job import JobId
 from chasqui_engine.values.validation import MAX_SPEC_BYTES, check_job_name, check_repeat_key
 
 _log = logging.getLogger("chasqui.schedule")
@@ -45,6 +48,8 @@ async def upsert(link: Link, keys: QueueKeys, spec: RepeatableSpec) -> str:
     while True:
         before = await repeatables.read_next_fire(link, keys, key)
         next_ms = upserted_fire_ms(spec, before.now_ms, _kept_ms(spec, before))
+        if _is_paused(before):
+            next_ms = PAUSED_MS
         if await repeatables.upsert(link, keys, key, data, next_ms, before):
             return key
 
@@ -94,6 +99,46 @@ def _meta(stored: repeatables.StoredSpec, spec: RepeatableSpec) -> RepeatableMet
         end_before_ms=spec.end_before_ms,
         missed_fires=None if spec.missed_fires.kind == "skip" else spec.missed_fires,
     )
+
+
+async def pause(link: Link, keys: QueueKeys, key: str) -> bool:
+    """Keeps a spec from firing; True if it was not paused before.
+
+    Its next fire is put off beyond all calendars, so that the schedulers of other engines do not fire it either.
+    """
+    while True:
+        before = await repeatables.read_next_fire(link, keys, key)
+        if before.score is None or _is_paused(before):
+            return False
+        if await repeatables.set_next_fire(link, keys, key, PAUSED_MS, before):
+            return True
+
+
+async def resume(link: Link, keys: QueueKeys, key: str) -> bool:
+    """Ends a pause; True if there was one."""
+    while True:
+        before = await repeatables.read_next_fire(link, keys, key)
+        if not _is_paused(before):
+            return False
+        next_ms = upserted_fire_ms(decode_spec(before.data or b""), before.now_ms, None)
+        if await repeatables.set_next_fire(link, keys, key, next_ms, before):
+            return True
+
+
+async def fire_now(link: Link, keys: QueueKeys, config: ProducerConfig, key: str) -> JobId | None:
+    """Makes one job of a spec beside its fires; None if there is no such spec."""
+    stored = await repeatables.read_next_fire(link, keys, key)
+    if stored.data is None:
+        return None
+    [job_id] = mint_ids(1, stored.now_ms)
+    job = (decode_spec(stored.data).job_name, encode_fire(stored.data, job_id, stored.now_ms), None)
+    trim, ttl_s = config.when_full == "trim", config.dedup_ttl_secs
+    await stream.add(link, keys, [job], max_len=config.max_stream_len, trim=trim, taken_ttl_s=ttl_s)
+    return job_id
+
+
+def _is_paused(stored: repeatables.StoredFire) -> bool:
+    return stored.score is not None and stored_ms(float(stored.score)) >= PAUSED_MS
 
 
 async def remove(link: Link, keys: QueueKeys, key: str) -> bool:

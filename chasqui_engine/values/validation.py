@@ -27,6 +27,11 @@ def check_whole_number(value: Any, field: str, least: int = 0, most: int = LARGE
     return value
 
 
+def check_limit(limit: int) -> int:
+    """At most how many to return."""
+    return check_whole_number(limit, "limit")
+
+
 def check_number(value: Any, field: str, least: float = 0, most: float = LARGEST, *, unit: str = "") -> float:
     """Checks a number, whole or not; True, False and NaN are refused."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:

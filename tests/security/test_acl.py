@@ -155,7 +155,6 @@ FOR_OTHERS: dict[str, list[tuple[str, ...]]] = {
         ("XGROUP", "DESTROY", STREAM, "default"),
         ("XTRIM", STREAM, "MAXLEN", "0"),
         ("SET", KEYS.result("j"), "x"),
-        ("ZADD", KEYS.repeat, "1", "x"),
         ("HSET", KEYS.spec("x"), "spec", "x"),
     ],
     "cleaner": [

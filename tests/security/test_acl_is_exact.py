@@ -195,7 +195,7 @@ async def look(url: str, admin: Redis) -> None:
 
 
 async def operate(url: str, admin: Redis) -> None:
-    """What a monitor may, and replay, cancel, pause, remove."""
+    """What a monitor may, and replay, cancel, pause, add, remove."""
     await look(url, admin)
     async with await connected(url) as producer:
         assert await producer.pause()
@@ -208,7 +208,16 @@ async def operate(url: str, admin: Redis) -> None:
         [delayed] = await producer.list_delayed()
         assert delayed.job is not None
         assert await producer.cancel_delayed(delayed.job.id)
+        assert await producer.pause_repeatable("tick")
+        assert await producer.resume_repeatable("tick")
+        assert await producer.fire_repeatable("tick")
         assert await producer.remove_repeatable("tick")
+        await producer.add_with_id("added", 1)
+        await producer.add_in_with_id("added later", 60, 1)
+        [waiting] = [one for one in await producer.list_waiting() if one.job_id == "added"]
+        assert await producer.remove_waiting([waiting.entry_id]) == 1
+        await admin.set(KEYS.result("r"), b"\x01")
+        assert await producer.remove("r") == 1
 
 
 async def clean(url: str, admin: Redis) -> None:

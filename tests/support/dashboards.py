@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 import threading
 from typing import TYPE_CHECKING, Any, Self
@@ -18,6 +19,7 @@ from tests.support.waiting import wait_for
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import pytest
     import redis
 
 TOKEN = "a-token-for-the-tests-only"
@@ -116,6 +118,11 @@ class Served:
     def _end(self) -> None:
         self._app.state.dashboard.feeds.stop()
         self._server.should_exit = True
+
+
+def audited(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
+    """The lines of the audit log."""
+    return [json.loads(record.message) for record in caplog.records if record.name == "chasqui.audit"]
 
 
 def dead_key(queue: str) -> str:

@@ -117,6 +117,22 @@ async def _gone(server: Redis, keys: QueueKeys, key: str) -> bool:
     return await server.exists(keys.repeat, keys.spec(key)) == 0
 
 
+async def test_they_do_not_fire_what_we_paused(ours: Ours, theirs: Theirs, server: Redis, keys: QueueKeys) -> None:
+    paused = await upsert(ours, "paused", 1, repeat=EVERY_50_MS)
+    assert await ours.pause_repeatable(paused)
+    assert {meta["job_name"]: meta["next_fire_ms"] for meta in await theirs.get_repeatable_jobs()} == {"paused": 2**52}
+    await upsert(theirs, "other", 1, repeat=EVERY_50_MS)
+    await theirs.schedule()
+    await until(lambda: _has_jobs(server, keys, 3))
+    assert {job.name for job in await jobs_in_stream(server, keys)} == {"other"}
+    assert await ours.resume_repeatable(paused)
+
+    async def is_fired() -> bool:
+        return "paused" in {job.name for job in await jobs_in_stream(server, keys)}
+
+    await until(is_fired)
+
+
 async def test_one_counts_on_from_where_the_other_stopped(
     ours: Ours, theirs: Theirs, server: Redis, keys: QueueKeys
 ) -> None:

@@ -12,6 +12,7 @@ from chasqui_engine._redis.commands.keys import QueueKeys
 from chasqui_engine.values.validation import MAX_SPEC_BYTES
 
 _UPSERT = scripts.load("repeatable/upsert")
+_SET_NEXT_FIRE = scripts.load("repeatable/set_next_fire")
 _REMOVE = scripts.load("repeatable/remove")
 _READ = scripts.load("repeatable/read")
 _FIRE = scripts.load("repeatable/fire", on_full_server="zset")
@@ -44,7 +45,7 @@ class Page(NamedTuple):
 
 
 class StoredFire(NamedTuple):
-    """A spec before it is replaced."""
+    """A spec before it is changed."""
 
     now_ms: int
     """The server's clock."""
@@ -55,8 +56,8 @@ class StoredFire(NamedTuple):
 
 
 async def read_next_fire(link: Link, keys: QueueKeys, key: str) -> StoredFire:
-    """Reads the stored spec before an upsert."""
-    time, score = await link.call_many([("TIME",), ("ZSCORE", keys.repeat, key)])
+    """Reads a stored spec before it is changed."""
+    time, score = await link.call_many([("TIME",), ("ZSCORE", keys.repeat, _key_bytes(key))])
     for reply in (time, score):
         if type(reply) is ReplyError:
             raise CommandError(str(reply))
@@ -71,6 +72,11 @@ async def upsert(link: Link, keys: QueueKeys, key: str, spec: bytes, next_fire_m
     """Stores a spec; False if it fired or was replaced since `before`."""
     planned_at = b"" if before.score is None else before.score
     return bool(await link.run(_UPSERT, [keys.repeat, keys.spec(key)], [key, spec, next_fire_ms, planned_at]))
+
+
+async def set_next_fire(link: Link, keys: QueueKeys, key: str, next_fire_ms: int, before: StoredFire) -> bool:
+    """Gives a spec another next fire; False if it fired or was replaced since `before`."""
+    return bool(await link.run(_SET_NEXT_FIRE, [keys.repeat], [_key_bytes(key), next_fire_ms, before.score or b""]))
 
 
 async def remove(link: Link, keys: QueueKeys, key: str) -> bool:

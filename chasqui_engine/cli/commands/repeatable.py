@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -37,6 +37,7 @@ ZoneOption = Annotated[
     str | None, typer.Option("--tz", metavar="ZONE", help="Time zone of the cron: UTC, +05:30, Europe/London.")
 ]
 EveryOption = Annotated[str | None, typer.Option("--every", metavar="TIME", help="A fixed interval: 30s, 5m …")]
+KeyWords = Annotated[list[str], typer.Argument(metavar="KEY", help="Its key, with -q QUEUE; or QUEUE KEY.")]
 MissedOption = Annotated[
     str,
     typer.Option("--missed", metavar="skip|once|all:N", help="What to do about missed fires."),
@@ -45,10 +46,13 @@ MissedOption = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Adds the commands."""
-    group = typer.Typer(no_args_is_help=True, help="Repeatable jobs: list, add, remove, preview.")
+    group = typer.Typer(no_args_is_help=True, help="Repeatable jobs: list, add, remove, pause, fire, preview.")
     command(group, "list")(list_)
     command(group, "add")(add)
     command(group, "remove")(remove)
+    command(group, "pause")(pause)
+    command(group, "resume")(resume)
+    command(group, "fire")(fire)
     command(group, "preview")(preview)
     app.add_typer(group, name="repeatable", rich_help_panel="Manage")
 
@@ -97,17 +101,44 @@ async def add(
     session.answer({"key": stored, "queue": where, "first_fire": first}, lambda: f"{stored}\nfirst fire at {first}")
 
 
-async def remove(
-    session: Session,
-    words: Annotated[list[str], typer.Argument(metavar="KEY", help="Its key, with -q QUEUE; or QUEUE KEY.")],
-    queue: QueueOption = None,
-) -> int:
+async def remove(session: Session, words: KeyWords, queue: QueueOption = None) -> int:
     """Remove a repeatable job: it does not fire again."""
     name, key = queue_and_one(words, queue, "KEY")
     async with session.producer(name) as producer:
         removed = await producer.remove_repeatable(key)
     session.answer({"key": key, "removed": removed}, lambda: "removed" if removed else f"there is no repeatable {key}")
     return 0 if removed else NOT_THERE
+
+
+async def pause(session: Session, words: KeyWords, queue: QueueOption = None) -> int:
+    """Keep a repeatable job from firing until it is resumed, also when a program adds it again."""
+    name, key = queue_and_one(words, queue, "KEY")
+    async with session.producer(name) as producer:
+        meta, changed = await _find(producer, key), await producer.pause_repeatable(key)
+    session.answer({"key": meta.key, "paused": True, "changed": changed}, lambda: "paused")
+    return 0
+
+
+async def resume(session: Session, words: KeyWords, queue: QueueOption = None) -> int:
+    """End the pause of a repeatable job. Its next fire is the first one after now."""
+    name, key = queue_and_one(words, queue, "KEY")
+    async with session.producer(name) as producer:
+        changed, meta = await producer.resume_repeatable(key), await _find(producer, key)
+    first = local(meta.pattern, meta.next_fire_ms)
+    facts = {"key": key, "paused": False, "changed": changed, "next_fire": first}
+    session.answer(facts, lambda: f"resumed; next fire at {first}" if changed else f"not paused; next fire at {first}")
+    return 0
+
+
+async def fire(session: Session, words: KeyWords, queue: QueueOption = None) -> int:
+    """Make one job of a repeatable now. Its next fire and its limit stay."""
+    name, key = queue_and_one(words, queue, "KEY")
+    async with session.producer(name) as producer:
+        job_id = await producer.fire_repeatable(key)
+    if job_id is None:
+        _fail_missing(key)
+    session.answer({"key": key, "id": job_id}, lambda: job_id)
+    return 0
 
 
 async def preview(
@@ -166,14 +197,18 @@ async def _read_spec(
         end_before_ms=meta.end_before_ms,
         missed_fires=meta.missed_fires or MissedFiresPolicy.skip(),
     )
-    return spec, meta.next_fire_ms
+    return spec, first_fire_ms(spec, now_ms()) if meta.is_paused else meta.next_fire_ms
 
 
 async def _find(producer: Producer, key: str) -> RepeatableMeta:
     found = [meta for meta in await producer.list_repeatable(_MOST_SPECS) if meta.key == key]
     if not found:
-        fail(f"there is no repeatable {key!r}", "chasqui repeatable list shows the keys", exit_code=NOT_THERE)
+        _fail_missing(key)
     return found[0]
+
+
+def _fail_missing(key: str) -> NoReturn:
+    fail(f"there is no repeatable {key!r}", "chasqui repeatable list shows the keys", exit_code=NOT_THERE)
 
 
 def _next_fires(spec: RepeatableSpec, next_ms: int, count: int) -> list[int]:

@@ -33,7 +33,11 @@ def describe(meta: RepeatableMeta) -> dict[str, Any]:
     facts = asdict(meta)
     facts["pattern"] = meta.pattern.to_dict()
     facts["missed_fires"] = (meta.missed_fires or MissedFiresPolicy.skip()).to_dict()
-    return {**facts, "next_fire": local(meta.pattern, meta.next_fire_ms)}
+    return {**facts, "paused": meta.is_paused, "next_fire": _next_text(meta)}
+
+
+def _next_text(meta: RepeatableMeta) -> str:
+    return "paused" if meta.is_paused else local(meta.pattern, meta.next_fire_ms)
 
 
 def policy_text(policy: MissedFiresPolicy | None) -> str:
@@ -55,11 +59,10 @@ def list_table(metas: list[RepeatableMeta], width: int) -> RenderableType:
     rows = []
     for meta in metas:
         due_ms = meta.next_fire_ms - now_ms()
-        due = ago(due_ms) if due_ms >= 0 else f"overdue by {ago(-due_ms)}"
+        due = "-" if meta.is_paused else ago(due_ms) if due_ms >= 0 else f"overdue by {ago(-due_ms)}"
         missed = policy_text(meta.missed_fires)
         limit = "-" if meta.limit is None else f"{meta.limit:,}"
-        fires = local(meta.pattern, meta.next_fire_ms)
-        rows.append((meta.key, meta.job_name, _pattern_text(meta.pattern), fires, due, limit, missed))
+        rows.append((meta.key, meta.job_name, _pattern_text(meta.pattern), _next_text(meta), due, limit, missed))
     return record_table(("key", "job", "pattern", "next fire", "in", "limit", "missed"), rows, width)
 
 

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, HTTPException, Request
+from pydantic import BaseModel, ConfigDict
 from starlette.responses import Response
 
 from chasqui_engine.dashboard import audit
-from chasqui_engine.dashboard.api.dead_letter_query import find, read_by_ids, read_selected
+from chasqui_engine.dashboard.api.body import read_body
+from chasqui_engine.dashboard.api.dead_letter_query import check_ids, find, read_by_ids, read_selected
+from chasqui_engine.dashboard.api.payload_input import MOST_BODY_BYTES, parse_payload
 from chasqui_engine.dashboard.api.responses import answer
 from chasqui_engine.dashboard.dependencies import DashboardDep, Editor, QueueRef
 
 router = APIRouter(prefix="/api")
+
+
+class Edited(BaseModel):
+    """A dead letter, and its payload as it shall be."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    id: str
+    payload: str
+    """JSON."""
 
 
 @router.post("/queue/pause")
@@ -66,3 +79,19 @@ async def delete(dashboard: DashboardDep, user: Editor, ref: QueueRef, request: 
             entry["count"] = await producer.delete_dead(ids)
     dashboard.refresh(ref)
     return answer({"selected": len(ids), "done": entry["count"], "next": more})
+
+
+@router.post("/queue/dead/edit")
+async def edit(dashboard: DashboardDep, user: Editor, ref: QueueRef, request: Request) -> Response:
+    """Puts a dead letter back on the queue with another payload."""
+    edited = await read_body(request, Edited, most_bytes=MOST_BODY_BYTES)
+    check_ids([edited.id])
+    if dashboard.settings.payloads != "show":
+        raise HTTPException(403, "Payloads are hidden on this dashboard, so none can be edited.")
+    with audit.record(user, "edit and replay", ref.connection, ref.queue, ids=[edited.id]) as entry:
+        payload = parse_payload(edited.payload)
+        async with dashboard.producer(ref) as producer:
+            found = await producer.get_dead([edited.id])
+            entry["count"] = sum([await producer.replay_edited(one, payload) for one in found])
+    dashboard.refresh(ref)
+    return answer({"selected": 1, "done": entry["count"], "next": None})

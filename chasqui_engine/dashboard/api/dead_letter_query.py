@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
-from fastapi import Depends, HTTPException, Request
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from fastapi import Depends, Request
+from pydantic import BaseModel, ConfigDict, Field
 
 from chasqui_engine import ConfigError, DlqEntry, Producer
 from chasqui_engine.admin import DeadFilter
+from chasqui_engine.dashboard.api.body import read_body, validate
 from chasqui_engine.runtime.clock import monotonic, now_ms
 from chasqui_engine.values.stream_ids import as_number
 
@@ -24,11 +24,9 @@ _MOST_BYTES = 16 * 1024 * 1024
 _IDS_AT_ONCE = 10
 """Dead letters read at once by id, since their sizes are unknown before."""
 _LOOK_S = 0.5
-_MOST_BODY_BYTES = 256 * 1024
 _ENTRY_ID = re.compile(r"([0-9]{1,20})-([0-9]{1,20})")
 _MOST_IN_AN_ID = 2**64 - 1
 """The largest number in either part of an id: other programs may have written any valid id."""
-_Model = TypeVar("_Model", bound=BaseModel)
 _Word = Annotated[str, Field(max_length=1024)]
 
 
@@ -100,26 +98,15 @@ def read_wanted(
 ) -> Wanted:
     """The filter in the query."""
     given = {"reason": reason, "name": name, "job_id": job_id, "error": error}
-    return _validate(Wanted, {**given, "newer_than_s": newer_than_s, "older_than_s": older_than_s})
+    return validate(Wanted, {**given, "newer_than_s": newer_than_s, "older_than_s": older_than_s})
 
 
 WantedQuery = Annotated[Wanted, Depends(read_wanted)]
 
 
 async def read_selected(request: Request) -> Selected:
-    """The selection in the body, of which no more is read than a selection can be long."""
-    if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
-        raise HTTPException(415, "The body must be JSON.")
-    body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > _MOST_BODY_BYTES:
-            raise HTTPException(413, f"The body is longer than {_MOST_BODY_BYTES} bytes.")
-    try:
-        given = json.loads(body)
-    except (ValueError, RecursionError) as err:
-        raise ConfigError(f"body: not JSON ({err})") from err
-    selected = _validate(Selected, given)
+    """The selection in the body."""
+    selected = await read_body(request, Selected)
     if (selected.ids is None) == (selected.filter is None):
         raise ConfigError("body: pass either ids or filter")
     if selected.filter is not None and selected.until is None:
@@ -130,7 +117,7 @@ async def read_selected(request: Request) -> Selected:
 
 def select_ids(ids: Sequence[str]) -> Selected:
     """Dead letters by their ids."""
-    return _validate(Selected, {"ids": list(check_ids(ids))})
+    return validate(Selected, {"ids": list(check_ids(ids))})
 
 
 def check_ids(ids: Sequence[str]) -> Sequence[str]:
@@ -204,14 +191,6 @@ async def read_selected_entries(producer: Producer, selected: Selected) -> Async
         if found.next is None:
             return
         selected = selected.model_copy(update={"after": found.next})
-
-
-def _validate(kind: type[_Model], given: Any) -> _Model:
-    try:
-        return kind.model_validate(given)
-    except ValidationError as err:
-        first = err.errors()[0]
-        raise ConfigError(f"{'.'.join(map(str, first['loc'])) or 'body'}: {first['msg']}") from err
 
 
 def _as_set(word: str) -> frozenset[str]:

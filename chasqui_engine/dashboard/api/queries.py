@@ -1,37 +1,22 @@
-"""The API's queries."""
+"""The API's queries about the user, the queues, one queue and one job."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, HTTPException, Query, Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
-from chasqui_engine import ConfigError, DlqEntry, JobState, version
-from chasqui_engine.admin import DelayedJob, ListedJob
-from chasqui_engine.dashboard import audit, csrf
+from chasqui_engine import ConfigError, JobState, version
+from chasqui_engine.dashboard import csrf
 from chasqui_engine.dashboard.api import serializers
-from chasqui_engine.dashboard.api.by_name import find_by_name
-from chasqui_engine.dashboard.api.dead_letter_query import (
-    MOST_IDS,
-    Selected,
-    WantedQuery,
-    check_ids,
-    newest_page,
-    read_selected_entries,
-    select_ids,
-)
-from chasqui_engine.dashboard.api.payload_view import BRIEF_CHARS, WHOLE_CHARS
+from chasqui_engine.dashboard.api.payload_view import WHOLE_CHARS
 from chasqui_engine.dashboard.api.responses import answer, stream
 from chasqui_engine.dashboard.dependencies import (
-    Dashboard,
     DashboardDep,
     JobIdQuery,
     OptionalConnection,
-    QueueAddress,
     QueueRef,
     RequiredConnection,
     Viewer,
@@ -39,18 +24,11 @@ from chasqui_engine.dashboard.dependencies import (
 )
 from chasqui_engine.dashboard.live import pollers
 from chasqui_engine.dashboard.live.series import WINDOWS_MIN, Series
-from chasqui_engine.dashboard.settings import Payloads
 from chasqui_engine.runtime.clock import now_ms
 
 router = APIRouter(prefix="/api")
 
-_MOST_REPEATABLES = 500
-_MOST_START = 10**9
-_EXPORT_CHARS = 256 * 1024
-
 Minutes = Annotated[int, Query()]
-JobNameQuery = Annotated[str, Query(max_length=256)]
-Cursor = Annotated[str | None, Query(max_length=50)]
 
 
 @router.get("/me")
@@ -143,150 +121,6 @@ def _check_minutes(minutes: int) -> int:
     if minutes not in WINDOWS_MIN:
         raise ConfigError(f"minutes must be one of {', '.join(map(str, WINDOWS_MIN))}, got {minutes}")
     return minutes
-
-
-@router.get("/queue/waiting")
-async def list_waiting(
-    dashboard: DashboardDep, user: Viewer, ref: QueueRef, after: Cursor = None, name: JobNameQuery = ""
-) -> Response:
-    """Waiting jobs, of one name or all, the next to run first."""
-    count, group = dashboard.settings.page_size, dashboard.settings.group
-    check_ids([after] if after else [])
-    async with dashboard.producer(ref) as producer:
-
-        async def read(at: str | None) -> list[ListedJob]:
-            return await producer.list_waiting(count + 1, after=at, group=group, payload_chars=BRIEF_CHARS)
-
-        if name:
-            shown, more = await find_by_name(
-                read, lambda _, page: page[-1].entry_id, lambda one: one.name == name, after, count
-            )
-        else:
-            found = await read(after)
-            shown, more = found[:count], found[count - 1].entry_id if len(found) > count else None
-    return await _rows(dashboard, serializers.serialize_listed, shown, more)
-
-
-@router.get("/queue/active")
-async def list_active(dashboard: DashboardDep, user: Viewer, ref: QueueRef) -> Response:
-    """Jobs in flight, the oldest first."""
-    async with dashboard.producer(ref) as producer:
-        found = await producer.list_active(
-            dashboard.settings.page_size, group=dashboard.settings.group, payload_chars=BRIEF_CHARS
-        )
-    return await _rows(dashboard, serializers.serialize_listed, found, None)
-
-
-@router.get("/queue/delayed")
-async def list_delayed(
-    dashboard: DashboardDep,
-    user: Viewer,
-    ref: QueueRef,
-    start: Annotated[int, Query(ge=0, le=_MOST_START)] = 0,
-    name: JobNameQuery = "",
-) -> Response:
-    """Delayed jobs, of one name or all, the next to run first."""
-    count = dashboard.settings.page_size
-    async with dashboard.producer(ref) as producer:
-
-        async def read(at: int) -> list[DelayedJob]:
-            return await producer.list_delayed(count + 1, start=at, payload_chars=BRIEF_CHARS)
-
-        def is_wanted(one: DelayedJob) -> bool:
-            return one.job is not None and one.job.name == name
-
-        if name:
-            # In two steps, because `more` may be None.
-            named = await find_by_name(read, lambda at, page: at + len(page), is_wanted, start, count)
-            shown, more = named
-        else:
-            found = await read(start)
-            shown, more = found[:count], start + count if len(found) > count else None
-    return await _rows(dashboard, serializers.serialize_delayed, shown, more)
-
-
-async def _rows(
-    dashboard: Dashboard, show: Callable[[Any, Payloads], Any], found: Sequence[Any], more: Any, **facts: Any
-) -> Response:
-    """A page of rows, made in a thread: other requests, and all of Airflow, share the event loop."""
-    shown = await asyncio.to_thread(lambda: [show(one, dashboard.settings.payloads) for one in found])
-    return answer({"rows": shown, "next": more, **facts})
-
-
-@router.get("/queue/repeatables")
-async def list_repeatables(dashboard: DashboardDep, user: Viewer, ref: QueueRef) -> Response:
-    """Repeatable specs, the next to fire first."""
-    async with dashboard.producer(ref) as producer:
-        found = await producer.list_repeatable(_MOST_REPEATABLES)
-    return answer({"rows": [serializers.serialize_repeatable(meta) for meta in found], "next": None})
-
-
-@router.get("/queue/dead")
-async def list_dead(
-    dashboard: DashboardDep, user: Viewer, ref: QueueRef, wanted: WantedQuery, before: Cursor = None
-) -> Response:
-    """A page of dead letters that match, the newest first."""
-    check_ids([before] if before else [])
-    async with dashboard.producer(ref) as producer:
-        found = await newest_page(producer, wanted, before, dashboard.settings.page_size)
-        total = (await producer.counts(group=dashboard.settings.group)).dead
-    return await _rows(dashboard, serializers.serialize_dead, found.entries, found.next, total=total)
-
-
-@router.get("/queue/dead/one")
-async def read_dead(
-    dashboard: DashboardDep, user: Viewer, ref: QueueRef, dlq_id: Annotated[str, Query(alias="id")]
-) -> Response:
-    """One dead letter with its whole payload."""
-    check_ids([dlq_id])
-    async with dashboard.producer(ref) as producer:
-        found = await producer.get_dead([dlq_id])
-    if not found:
-        raise HTTPException(404, "This dead letter no longer exists: it was replayed or deleted.")
-    return answer(
-        await asyncio.to_thread(serializers.serialize_dead, found[0], dashboard.settings.payloads, brief=False)
-    )
-
-
-@router.get("/queue/dead/export")
-async def export_dead(
-    dashboard: DashboardDep,
-    user: Viewer,
-    ref: QueueRef,
-    wanted: WantedQuery,
-    ids: Annotated[str, Query(max_length=MOST_IDS * 50)] = "",
-    until: Cursor = None,
-) -> Response:
-    """Dead letters as JSON lines: those of these ids (with commas between), or all that match the filter."""
-    if ids:
-        selected = select_ids(ids.split(","))
-    elif until:
-        check_ids([until])
-        selected = Selected(filter=wanted, until=until)
-    else:
-        raise ConfigError("pass either ids or until")
-    name = "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else "_" for c in ref.queue)
-    headers = {"content-disposition": f'attachment; filename="dead-letters-{name}.jsonl"'}
-    return StreamingResponse(_lines(dashboard, ref, selected, user), headers=headers, media_type="application/x-ndjson")
-
-
-async def _lines(dashboard: Dashboard, ref: QueueAddress, selected: Selected, user: str) -> AsyncIterator[str]:
-    with audit.record(user, "export", ref.connection, ref.queue, **selected.facts, count=0) as entry_facts:
-        async with dashboard.producer(ref) as producer:
-            batch: list[str] = []
-            size = 0
-            async for entry in read_selected_entries(producer, selected):
-                line = await asyncio.to_thread(_line, entry, dashboard.settings.payloads)
-                batch.append(line)
-                entry_facts["count"], size = entry_facts["count"] + 1, size + len(line)
-                if size >= _EXPORT_CHARS:
-                    yield "".join(batch)
-                    batch, size = [], 0
-            yield "".join(batch)
-
-
-def _line(entry: DlqEntry, payloads: Payloads) -> str:
-    return json.dumps(serializers.serialize_exported(entry, payloads), default=str) + "\n"
 
 
 @router.get("/queue/job")

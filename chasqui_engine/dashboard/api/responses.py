@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import html
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -17,6 +18,7 @@ from chasqui_engine import ChasquiError
 from chasqui_engine.dashboard.api.error_map import describe_error
 from chasqui_engine.dashboard.headers import SECURITY
 from chasqui_engine.dashboard.live.feeds import Feed
+from chasqui_engine.dashboard.settings import Payloads
 
 _STREAM_S = 300.0
 """A stream ends after this and the browser reopens it, which checks the user's rights again."""
@@ -26,6 +28,14 @@ _BEAT_S = 15.0
 def answer(data: Any, status: int = 200) -> Response:
     """A JSON response, escaped to ASCII, since text may be invalid Unicode."""
     return Response(json.dumps(data, allow_nan=False), status, media_type="application/json")
+
+
+async def answer_rows(
+    payloads: Payloads, show: Callable[[Any, Payloads], Any], found: Sequence[Any], more: Any, **facts: Any
+) -> Response:
+    """A page of rows, made in a thread: other requests, and all of Airflow, share the event loop."""
+    shown = await asyncio.to_thread(lambda: [show(one, payloads) for one in found])
+    return answer({"rows": shown, "next": more, **facts})
 
 
 def stream(feed: Feed, show: Callable[[Any], Any]) -> Response:

@@ -59,8 +59,9 @@ def serialize_repeatable(meta: RepeatableMeta) -> dict[str, Any]:
         "cron": pattern.expression,
         "tz": None if pattern.expression is None else pattern.tz or "UTC",
         "every_ms": pattern.interval_ms,
+        "paused": meta.is_paused,
         "next_fire_ms": meta.next_fire_ms,
-        "fires": [_local(pattern, at_ms) for at_ms in _fires(meta)],
+        "fires": [] if meta.is_paused else [_local(pattern, at_ms) for at_ms in _fires(meta)],
         "limit": meta.limit,
         "missed": "skip" if meta.missed_fires is None else meta.missed_fires.kind,
     }

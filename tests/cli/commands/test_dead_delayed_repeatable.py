@@ -244,3 +244,19 @@ def test_previewing_a_pattern(cli: Callable[..., Any]) -> None:
     every = cli("repeatable", "preview", "--every", "10m", "-n", "2", "--json").json
     first, second = map(datetime.fromisoformat, every["fires"])
     assert (second - first).total_seconds() == 600
+
+
+def test_a_repeatable_is_paused_resumed_and_fired_by_hand(cli: Callable[..., Any], queue: SyncQueue) -> None:
+    job = queue.upsert_repeatable_job("report", {"n": 1}, repeat=RepeatPattern.every(3_600_000))
+    assert cli("repeatable", "pause", job.id, "-q", queue.name).out.strip() == "paused"
+    assert cli("repeatable", "pause", job.id, "-q", queue.name, "--json").json["changed"] is False
+    assert "paused" in cli("repeatable", "list", queue.name).out
+    [listed] = cli("repeatable", "list", queue.name, "--json").json
+    assert (listed["paused"], listed["next_fire"]) == (True, "paused")
+    assert len(cli("repeatable", "preview", job.id, "-q", queue.name, "-n", "2", "--json").json["fires"]) == 2
+    fired = cli("repeatable", "fire", job.id, "-q", queue.name, "--json").json
+    assert [one.job_id for one in queue.list_waiting()] == [fired["id"]]
+    assert "resumed; next fire at 2" in cli("repeatable", "resume", job.id, "-q", queue.name).out
+    assert "not paused; next fire at 2" in cli("repeatable", "resume", job.id, "-q", queue.name).out
+    for action in ("pause", "resume", "fire"):
+        assert cli("repeatable", action, "none", "-q", queue.name).code == 3

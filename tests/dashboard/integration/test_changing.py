@@ -5,12 +5,13 @@ from __future__ import annotations
 import base64
 import json
 import logging
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from chasqui_engine.codec.envelope import decode_job
-from tests.support.dashboards import AnyGuard, dead_fields, dead_key
+from tests.support.dashboards import AnyGuard, app_for, audited, dead_fields, dead_key
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
@@ -18,16 +19,27 @@ if TYPE_CHECKING:
     from chasqui_engine import Queue
     from tests.dashboard.integration.conftest import Api, Opener
 
+CHANGES = (
+    "queue/pause",
+    "queue/resume",
+    "queue/dead/replay",
+    "queue/dead/delete",
+    "queue/dead/edit",
+    "queue/waiting/remove",
+    "queue/delayed/run",
+    "queue/delayed/reschedule",
+    "queue/delayed/cancel",
+    "queue/job/remove",
+    "queue/add",
+    "queue/repeatables/fire",
+)
+
 
 @pytest.fixture
 async def dead(raw: Redis, queue_name: str) -> list[str]:
     """Six dead letters, the oldest first; every other one of another name."""
     fields = [dead_fields({"n": n}, job_id=f"job-{n}", name="odd" if n % 2 else "even") for n in range(6)]
     return [(await raw.xadd(dead_key(queue_name), one)).decode() for one in fields]
-
-
-def audited(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
-    return [json.loads(record.message) for record in caplog.records if record.name == "chasqui.audit"]
 
 
 async def left(raw: Redis, queue: str) -> list[str]:
@@ -46,6 +58,8 @@ async def test_pause_and_resume(api: Api, queue: Queue, caplog: pytest.LogCaptur
         assert await api.post("queue/resume") == {"paused": False, "changed": True}
     assert not await queue.is_paused()
     told = [(one["user"], one["action"], one["connection"], one["queue"]) for one in audited(caplog)]
+    times = [datetime.fromisoformat(one["at"]) for one in audited(caplog)]
+    assert all(datetime.now(UTC) - at < timedelta(minutes=5) for at in times)
     assert told == [("ada", action, "main", queue.name) for action in ("pause", "pause", "resume")]
 
 
@@ -192,7 +206,7 @@ async def test_who_may_only_look_changes_nothing(
     async with open_api(AnyGuard(may_change=False)) as api:
         assert (await api.get("me"))["may_change"] is False
         assert len((await api.get("queue/dead"))["rows"]) == 6
-        for path in ("queue/pause", "queue/resume", "queue/dead/replay", "queue/dead/delete"):
+        for path in CHANGES:
             answer = await api.post(path, {"ids": dead}, expect=403)
             assert answer["error"]["message"] == "You may look, but not change anything."
     assert await left(raw, queue_name) == dead
@@ -218,14 +232,19 @@ async def test_a_change_that_another_site_made_the_browser_send_is_refused(
     sent = {name: value.replace("TOKEN", token) for name, value in headers.items()}
     if not cookie:
         api.client.cookies.clear()
-    for path in ("queue/pause", "queue/resume", "queue/dead/replay", "queue/dead/delete"):
+    for path in CHANGES:
         response = await api.client.post(f"/api/{path}", params=api.place, headers=sent, json={"ids": dead})
         assert response.status_code == 403, path
     assert await left(raw, queue_name) == dead
 
 
+async def test_every_change_is_in_the_list_of_these_tests() -> None:
+    found = {route.path for route in app_for("redis://unused").routes if "POST" in getattr(route, "methods", ())}
+    assert {path.replace("{action}", "fire") for path in found} == {f"/api/{path}" for path in CHANGES}
+
+
 async def test_changes_are_made_by_post_only(api: Api) -> None:
-    for path in ("queue/pause", "queue/resume", "queue/dead/replay", "queue/dead/delete"):
+    for path in CHANGES:
         for method in ("GET", "PUT", "DELETE", "PATCH"):
             response = await api.client.request(method, f"/api/{path}", params=api.place)
             assert response.status_code == 405, (method, path)

@@ -13,6 +13,7 @@ from chasqui_engine import (
     AddOptions,
     BackoffSpec,
     DlqEntry,
+    Job,
     JobRetryOverride,
     Producer,
     ProducerConfig,
@@ -21,13 +22,12 @@ from chasqui_engine import (
     Worker,
 )
 from chasqui_engine.admin import dead_letters
+from chasqui_engine.codec.envelope import encode_job
 from tests.support.queues import keys_of, waiting_jobs, working
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
-
-    from chasqui_engine import Job
 
 RETRY = JobRetryOverride(4, BackoffSpec.fixed(5))
 
@@ -198,3 +198,17 @@ async def test_a_replay_ends_though_its_jobs_die_again(
 
         await until(all_dead)
     assert runs == 600
+
+
+async def test_a_dead_letter_is_replayed_with_another_payload(producer: Producer, raw: Redis, queue_name: str) -> None:
+    job = Job(id="own", payload={"to": "adda"}, created_at_ms=1_700_000_000_000, attempt=4, retry=RETRY)
+    fields: Any = {"d": encode_job(job), "n": "welcome", "source_id": "1-1", "reason": "unrecoverable"}
+    await raw.xadd(producer.dlq_key, fields)
+    [letter] = await producer.peek_dlq()
+    assert await producer.replay_edited(letter, {"to": "ada"})
+    [edited] = await waiting_jobs(raw, queue_name)
+    assert (edited.id, edited.name, edited.payload, edited.attempt) == ("own", "welcome", {"to": "ada"}, 0)
+    assert (edited.created_at_ms, edited.retry) == (job.created_at_ms, RETRY)
+    assert await producer.peek_dlq() == []
+    assert not await producer.replay_edited(letter, {"to": "ada"})
+    assert len(await waiting_jobs(raw, queue_name)) == 1

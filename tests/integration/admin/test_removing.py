@@ -420,3 +420,24 @@ async def test_without_events_a_removal_tells_none(redis_url: str, queue_name: s
         await producer.add_in(60, 1)
         assert await producer.drain() == 2
     assert await events_of(raw, queue_name) == []
+
+
+# --- by entry ---
+
+
+async def test_waiting_jobs_are_removed_by_their_entries_and_running_ones_stay(
+    queue: Queue, raw: Redis, queue_name: str
+) -> None:
+    added = [await queue.add("welcome", n, job_id=f"own-{n}-{queue_name}") for n in range(4)]
+    keys = QueueKeys(queue_name)
+    await raw.xgroup_create(keys.stream, "default", "0")
+    [[_, [[running, _]]]] = await raw.xreadgroup("default", "worker", {keys.stream: ">"}, count=1)
+    waiting = [one.entry_id for one in await queue.list_waiting()]
+    assert await queue.remove_waiting([running.decode(), *waiting[:2], "1-1"]) == 2
+    assert [one.job_id for one in await queue.list_waiting()] == [added[3].id]
+    assert await raw.xlen(keys.stream) == 2
+    removed = [event for event in await events_of(raw, queue_name) if event["e"] == "removed"]
+    assert [(one["id"], one["prev"]) for one in removed] == [(added[1].id, "waiting"), (added[2].id, "waiting")]
+    # Their ids are free again.
+    assert (await queue.add("welcome", 1, job_id=added[1].id)).id == added[1].id
+    assert len(await queue.list_waiting()) == 2
