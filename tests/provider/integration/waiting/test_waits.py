@@ -221,7 +221,7 @@ async def test_ten_thousand_waits_on_three_connections(valkey_queue_url: str, qu
         jobs = await queue.add_bulk([{"name": "d", "data": {"n": n}} for n in range(MANY)])
     async with Redis.from_url(valkey_queue_url, decode_responses=True) as client:
         waits = [asyncio.create_task(fire(ChasquiJobResultTrigger([job.id], queue_name))) for job in jobs]
-        await until(lambda: connections(client, queue_name), "connections")
+        await until(lambda: connections(client, queue_name), "connections", timeout_s=90)
         most = 0
         for _ in range(40):  # long enough for the look into the past to be among them
             most = max(most, await connections(client, queue_name))
