@@ -14,12 +14,11 @@ from uuid import UUID
 
 import msgpack
 
-from chasqui_engine.schedule.spec import MissedFiresPolicy, RepeatableSpec, RepeatPattern
 from chasqui_engine.values.backoff import BackoffSpec
 from chasqui_engine.values.errors import DecodeError, EncodeError, error_text
 from chasqui_engine.values.job import MOST_ATTEMPTS, Job, JobRetryOverride
 from chasqui_engine.values.packed import Packed
-from chasqui_engine.values.validation import MAX_JOB_ID_BYTES, MAX_JOB_NAME_BYTES, check_job_name
+from chasqui_engine.values.validation import MAX_JOB_ID_BYTES, MAX_JOB_NAME_BYTES
 
 Extension = msgpack.ExtType
 Timestamp = msgpack.Timestamp
@@ -28,7 +27,6 @@ _pack = msgpack.packb
 _U32 = struct.Struct("<I")
 _ENVELOPE_FIELDS = 4
 _BACKOFF_FIELDS = 5
-_SPEC_FIELDS = 8
 _MOST_MS = 2**64 - 1
 _ID_BYTES = 4 * MAX_JOB_ID_BYTES + 16
 """Bytes in which an id is searched: a character takes up to four, and headers precede it."""
@@ -245,83 +243,6 @@ def decode_delayed(member: bytes) -> tuple[str, bytes]:
     if end > len(member):
         raise DecodeError("a delayed member is shorter than the name it announces")
     return member[_U32.size : end].decode(errors="replace"), member[end:]
-
-
-def encode_spec(spec: RepeatableSpec, fired: int = 0) -> bytes:
-    """A repeatable spec as it is stored."""
-    fields = [
-        spec.resolved_key(),
-        spec.job_name,
-        _pattern_fields(spec.pattern),
-        _pack(encode_payload(spec.payload)),
-        spec.limit,
-        spec.start_after_ms,
-        spec.end_before_ms,
-        fired,
-    ]
-    if spec.missed_fires.kind == "fire-once":
-        fields.append("FireOnce")
-    elif spec.missed_fires.kind == "fire-all":
-        fields.append({"FireAll": [spec.missed_fires.max_catchup]})
-    return bytes(_pack(fields))
-
-
-def decode_spec(data: bytes) -> RepeatableSpec:
-    """The spec in bytes from `encode_spec` or ChasquiMQ."""
-    fields = decode_payload(data)
-    if not isinstance(fields, list) or len(fields) < _SPEC_FIELDS:
-        raise DecodeError(f"a spec is an array of {_SPEC_FIELDS} or more, got {_shape(fields)}")
-    key, job_name, pattern, payload, limit, start_after_ms, end_before_ms, _fired = fields[:_SPEC_FIELDS]
-    try:
-        inner = decode_payload(payload)
-        return RepeatableSpec(
-            key=key,
-            job_name=check_job_name(job_name),
-            pattern=_decode_pattern(pattern),
-            payload=_decode_or_keep(inner) if isinstance(inner, bytes) else inner,
-            limit=limit or None,  # ChasquiMQ takes 0 for no limit
-            start_after_ms=start_after_ms,
-            end_before_ms=end_before_ms,
-            missed_fires=_decode_missed_fires(fields[_SPEC_FIELDS] if len(fields) > _SPEC_FIELDS else None),
-        )
-    except DecodeError:
-        raise
-    except Exception as err:  # any value may be in place of a pattern
-        raise _decode_error("not a repeatable spec", err) from err
-
-
-def _decode_or_keep(payload: bytes) -> Any:
-    try:
-        return decode_payload(payload)
-    except DecodeError:
-        return Packed(payload)
-
-
-def encode_fire(spec_data: bytes, job_id: str, created_at_ms: int) -> bytes:
-    """The envelope of one fire of a stored spec; its payload is the spec's, byte for byte."""
-    element = decode_payload(spec_data)[3]
-    return b"\x94" + bytes(_pack(job_id)) + bytes(element) + bytes(_pack(created_at_ms)) + b"\x00"
-
-
-def _pattern_fields(pattern: RepeatPattern) -> dict[str, list[Any]]:
-    if pattern.kind == "every":
-        return {"Every": [pattern.interval_ms]}
-    return {"Cron": [pattern.expression, pattern.tz]}
-
-
-def _decode_pattern(fields: dict[str, list[Any]]) -> RepeatPattern:
-    if "Every" in fields:
-        return RepeatPattern.every(fields["Every"][0])
-    expression, tz = fields["Cron"]
-    return RepeatPattern.cron(expression, tz=tz)
-
-
-def _decode_missed_fires(fields: Any) -> MissedFiresPolicy:
-    if fields is None or fields == "Skip":
-        return MissedFiresPolicy.skip()
-    if fields == "FireOnce":
-        return MissedFiresPolicy.fire_once()
-    return MissedFiresPolicy.fire_all(fields["FireAll"][0])
 
 
 def encode_failure(reason: str, detail: str | None, attempt: int) -> bytes:

@@ -70,7 +70,8 @@ def judge_failure(
     elif isinstance(error, RetryLater):
         return _postpone(delivery, job, attempt, error, duration_us)
     else:
-        pause_ms = backoff_ms(attempt, job.retry.backoff if job.retry else None, config.retry)
+        own = job.retry.backoff if job.retry else None
+        pause_ms = backoff_ms(attempt, own or config.backoff, config.retry)
         member = encode_delayed(delivery.name, with_attempt(delivery.envelope or b"", attempt))
         return Retry(delivery, member, pause_ms, job.id, attempt, brief(error), duration_us)
     return _bury(delivery, reason, job.id, attempt, brief(error), duration_us)

@@ -40,28 +40,10 @@ class Consumer:
         result_ttl_ms: int | None = None,
         credential_provider: FetchCredentials | None = None,
     ) -> None:
-        optional = {
-            "consumer_id": consumer_id,
-            "read_block_ms": read_block_ms,
-            "read_count": read_count,
-            "claim_min_idle_ms": claim_min_idle_ms,
-            "max_payload_bytes": max_payload_bytes,
-            "dlq_max_stream_len": dlq_max_stream_len,
-            "scheduler_tick_ms": scheduler_tick_ms,
-            "result_ttl_ms": None if result_ttl_ms is None else max(1, result_ttl_ms),
-        }
-        config = make_config(
-            optional,
-            queue_name=queue_name,
-            group=group,
-            concurrency=concurrency,
-            max_attempts=max_attempts,
-            events_enabled=events_enabled,
-            delayed_enabled=delayed_enabled,
-            run_scheduler=run_scheduler,
-            store_results=store_results,
-            packed=True,
-        )
+        arguments = {**locals(), "packed": True}
+        if result_ttl_ms is not None:
+            arguments["result_ttl_ms"] = max(1, result_ttl_ms)
+        config = make_config(arguments)
         self._consumer = consumer.Consumer(redis_url, config, credential_provider=credential_provider)
         self._shutdown = _Shutdown()
 

@@ -53,10 +53,11 @@ def as_retry(attempts: int | None, backoff: BackoffLike | None) -> JobRetryOverr
     """A job's own retry limits; None if there are none."""
     if attempts is None and backoff is None:
         return None
-    return JobRetryOverride(attempts, None if backoff is None else _as_backoff(backoff))
+    return JobRetryOverride(attempts, None if backoff is None else as_backoff(backoff))
 
 
-def _as_backoff(backoff: BackoffLike) -> BackoffSpec:
+def as_backoff(backoff: BackoffLike) -> BackoffSpec:
+    """A backoff, its fields, or a fixed delay in milliseconds."""
     if isinstance(backoff, BackoffSpec):
         return backoff
     if isinstance(backoff, dict):
@@ -108,9 +109,7 @@ def as_missed_fires(policy: MissedFiresLike | None) -> MissedFiresPolicy:
 
 
 _NOT_OF_A_SPEC = {
-    "job_id": "the key of a repeatable is made of its name and pattern, and storing it again replaces it",
-    "attempts": "set max_attempts of the worker",
-    "backoff": "set ConsumerConfig.retry of the worker",
+    "job_id": "use upsert_repeatable_job(key=…); storing a repeatable again under its key replaces it",
     "delay_ms": "use upsert_repeatable_job(start_after_ms=…)",
     "delay": "use upsert_repeatable_job(start_after_ms=…)",
 }
@@ -132,6 +131,7 @@ def bulk_spec(item: Mapping[str, Any]) -> RepeatableSpec:
         pattern=as_repeat(item["repeat"]),
         payload=item["data"],
         missed_fires=as_missed_fires(item.get("missed_fires")),
+        retry=as_retry(item.get("attempts"), item.get("backoff")),
     )
     encode_checked(spec)
     return spec

@@ -22,13 +22,13 @@ from chasqui_engine.queue.coercion import (
     MissedFiresLike,
     RepeatLike,
     as_missed_fires,
-    as_moment,
     as_repeat,
     as_retry,
     bulk_spec,
     check_bulk_fields,
     warn_of_unused,
 )
+from chasqui_engine.queue.defaults import JobDefaults
 from chasqui_engine.queue.producer import Producer
 from chasqui_engine.runtime.clock import now_ms
 from chasqui_engine.schedule.spec import RepeatableMeta, RepeatableSpec
@@ -46,6 +46,8 @@ class Queue(QueueOperations):
     - `max_stream_len`, `when_full`: how many jobs may wait (a million), and whether the next add raises
       `QueueFullError` ("error") or drops the oldest ("trim").
     - `max_delay_secs`, `dedup_ttl_secs`, `credential_provider`: as in `ProducerConfig` and `Worker`.
+    - `default_job_options`: `attempts`, `backoff`, `delay_ms` or `delay` of jobs whose `add` does not say them, in a
+      dict; repeatables keep to their own.
     - `connection_patience`: seconds to wait for an unreachable server; by default 0 to connect and 5 later.
     """
 
@@ -61,6 +63,7 @@ class Queue(QueueOperations):
         when_full: WhenFull | None = None,
         dedup_ttl_secs: int | None = None,
         connection_patience: float | None = None,
+        default_job_options: Mapping[str, Any] | None = None,
     ) -> None:
         given = {
             "max_stream_len": max_stream_len,
@@ -74,6 +77,7 @@ class Queue(QueueOperations):
         self._url = apply_tls(redis_url, tls)
         self._fetch = credential_provider
         self._patience_s = connection_patience
+        self._defaults = JobDefaults.of(default_job_options)
         # A connection belongs to its event loop; a program that runs several in turn has one for each.
         self._producers: dict[asyncio.AbstractEventLoop, asyncio.Task[Producer]] = {}
         self._plain: dict[str, AddOptions] = {}
@@ -131,8 +135,8 @@ class Queue(QueueOperations):
         if job_id is None and attempts is None and backoff is None:
             options = self._options_for(name)
         else:
-            options = AddOptions(id=job_id, retry=as_retry(attempts, backoff), name=name)
-        moment = as_moment(delay_ms, delay)
+            options = AddOptions(id=job_id, retry=self._defaults.retry_of(attempts, backoff), name=name)
+        moment = self._defaults.moment_of(delay_ms, delay)
         producer = await self._producer()
         created_at_ms = now_ms()
         if moment is None:
@@ -174,12 +178,12 @@ class Queue(QueueOperations):
         """
         if not jobs:
             return []
-        if all(item.keys() == NAME_AND_DATA for item in jobs):
+        if self._defaults.moment is None and all(item.keys() == NAME_AND_DATA for item in jobs):
             return await self._add_plain(jobs)
         once = [item for item in jobs if item.get("repeat") is None]
         additions = [self._bulk_addition(item) for item in once]
         specs = iter([bulk_spec(item) for item in jobs if item.get("repeat") is not None])
-        moments = [as_moment(item.get("delay_ms"), item.get("delay")) for item in once]
+        moments = [self._defaults.moment_of(item.get("delay_ms"), item.get("delay")) for item in once]
         producer = await self._producer()
         created_at_ms = now_ms()
         ids = await producer.add_later(additions, moments, created_at_ms)
@@ -219,12 +223,14 @@ class Queue(QueueOperations):
         backoff: BackoffLike | None = None,
         job_id: JobId | None = None,
         missed_fires: MissedFiresLike | None = None,
+        key: str | None = None,
     ) -> Job:
-        """Stores a repeatable spec; the job that is returned has the spec's key as its id.
+        """Stores a repeatable spec under `key`, or one made of name and pattern, which the returned job has as its id.
 
-        `attempts`, `backoff` and `job_id` have no effect, and each warns: a stored spec has no place for them.
+        `attempts` and `backoff` are those of every job it makes. A worker of ChasquiMQ 1.3.0 that schedules this queue
+        cannot read a spec that has them, and drops it. `job_id` has no effect, and warns.
         """
-        warn_of_unused({"attempts": attempts, "backoff": backoff, "job_id": job_id})
+        warn_of_unused({"job_id": job_id})
         spec = RepeatableSpec(
             job_name=name,
             pattern=as_repeat(repeat),
@@ -233,6 +239,8 @@ class Queue(QueueOperations):
             start_after_ms=start_after_ms,
             end_before_ms=end_before_ms,
             missed_fires=as_missed_fires(missed_fires),
+            retry=as_retry(attempts, backoff),
+            key="" if key is None else key,
         )
         return await _upsert(await self._producer(), spec)
 
@@ -281,7 +289,7 @@ class Queue(QueueOperations):
         # Other types may not be hashable; AddOptions raises the error.
         options = self._plain.get(name) if type(name) is str else None
         if options is None:
-            options = AddOptions(name=name)
+            options = AddOptions(name=name, retry=self._defaults.retry_of(None, None))
             if len(self._plain) < _NAMES_REMEMBERED:
                 self._plain[name] = options
         return options
@@ -290,7 +298,7 @@ class Queue(QueueOperations):
         check_bulk_fields(item)
         if item.get("missed_fires") is not None:
             raise ConfigError("missed_fires goes with repeat=RepeatPattern.cron(…) or .every(…)")
-        retry = as_retry(item.get("attempts"), item.get("backoff"))
+        retry = self._defaults.retry_of(item.get("attempts"), item.get("backoff"))
         return item["data"], AddOptions(id=item.get("job_id"), retry=retry, name=item.get("name") or "")
 
     async def _open_link(self) -> Link:

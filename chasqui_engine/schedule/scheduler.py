@@ -7,7 +7,7 @@ import logging
 from chasqui_engine._redis.client.link import Link
 from chasqui_engine._redis.commands import locks, repeatables
 from chasqui_engine._redis.commands.keys import QueueKeys
-from chasqui_engine.codec.envelope import encode_fire
+from chasqui_engine.codec.repeatable import encode_fire
 from chasqui_engine.metrics.events import LockOutcome
 from chasqui_engine.metrics.safe_sink import guard
 from chasqui_engine.runtime.aio import Stop

@@ -8,6 +8,7 @@ from typing import Any
 from chasqui_engine.schedule.cron import CronSchedule
 from chasqui_engine.values.durations import FURTHEST_MS
 from chasqui_engine.values.errors import ConfigError
+from chasqui_engine.values.job import JobRetryOverride
 from chasqui_engine.values.validation import check_whole_number
 
 _MAX_MS = 2**53
@@ -136,12 +137,18 @@ class RepeatableSpec:
     """It may still fire at this time; when the next fire would come later, it is removed."""
     missed_fires: MissedFiresPolicy = field(default_factory=MissedFiresPolicy.skip)
     """What happens to fires that passed while no scheduler ran."""
+    retry: JobRetryOverride | None = None
+    """The own limits of every job it makes; a scheduler of ChasquiMQ 1.3.0 drops a spec that has such limits."""
 
     def __post_init__(self) -> None:
         kinds = {"key": str, "job_name": str, "pattern": RepeatPattern, "missed_fires": MissedFiresPolicy}
         for name, kind in kinds.items():
             if not isinstance(getattr(self, name), kind):
                 raise ConfigError(f"{name} must be a {kind.__name__}, got {getattr(self, name)!r}")
+        if self.retry is not None:
+            if not isinstance(self.retry, JobRetryOverride):
+                raise ConfigError(f"retry must be a JobRetryOverride, got {type(self.retry).__name__}")
+            object.__setattr__(self, "retry", self.retry.with_own_maximum())
         if self.limit is not None:
             check_whole_number(self.limit, "limit", 1, _MAX_U64)
         for name in ("start_after_ms", "end_before_ms"):
@@ -172,6 +179,10 @@ class RepeatableSpec:
         """A copy with another policy."""
         return replace(self, missed_fires=missed_fires)
 
+    def with_retry(self, retry: JobRetryOverride | None) -> RepeatableSpec:
+        """A copy whose jobs have other limits."""
+        return replace(self, retry=retry)
+
     def resolved_key(self) -> str:
         """The key, or the one that name and pattern make."""
         return self.key or f"{self.job_name}::{self.pattern.signature()}"
@@ -189,6 +200,7 @@ class RepeatableMeta:
     start_after_ms: int | None = None
     end_before_ms: int | None = None
     missed_fires: MissedFiresPolicy | None = None
+    retry: JobRetryOverride | None = None
 
     @property
     def is_paused(self) -> bool:

@@ -8,7 +8,7 @@ import math
 from chasqui_engine._redis.client.link import Link
 from chasqui_engine._redis.commands import repeatables, stream
 from chasqui_engine._redis.commands.keys import QueueKeys
-from chasqui_engine.codec.envelope import decode_spec, encode_fire, encode_spec
+from chasqui_engine.codec.repeatable import decode_spec, encode_fire, encode_spec
 from chasqui_engine.schedule.plan import upserted_fire_ms
 from chasqui_engine.schedule.spec import PAUSED_MS, RepeatableMeta, RepeatableSpec
 from chasqui_engine.values.config import ProducerConfig
@@ -98,6 +98,7 @@ def _meta(stored: repeatables.StoredSpec, spec: RepeatableSpec) -> RepeatableMet
         start_after_ms=spec.start_after_ms,
         end_before_ms=spec.end_before_ms,
         missed_fires=None if spec.missed_fires.kind == "skip" else spec.missed_fires,
+        retry=spec.retry,
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from chasqui_engine.metrics.events import MetricsSink, noop_sink
-from chasqui_engine.values.backoff import RetryConfig
+from chasqui_engine.values.backoff import BackoffSpec, RetryConfig
 from chasqui_engine.values.errors import ConfigError
 from chasqui_engine.values.ids import unique_name
 from chasqui_engine.values.job import Job
@@ -206,6 +206,8 @@ class ConsumerConfig(_EmitsEvents):
     """Approximate number of dead letters kept; the oldest are dropped."""
     retry: RetryConfig = field(default_factory=RetryConfig)
     """The wait before a failed job runs again."""
+    backoff: BackoffSpec | None = None
+    """The wait for jobs without their own; what it leaves out is as in `retry`."""
     retry_inflight: int = 64
     """At most this many retries per batch."""
     delayed_enabled: bool = True
@@ -264,6 +266,9 @@ class ConsumerConfig(_EmitsEvents):
         _check_flags(self, "delayed_enabled", "events_enabled", "run_scheduler", "store_results")
         _check_flags(self, "relay", "packed", "log_job_ids", "dead_letter_expired")
         _check_kind(self, "retry", RetryConfig)
+        if self.backoff is not None:
+            _check_kind(self, "backoff", BackoffSpec)
+            object.__setattr__(self, "backoff", self.backoff.with_own_maximum())
         _check_kind(self, "scheduler", SchedulerConfig)
         _check_kind(self, "metrics", MetricsSink)
         _check_seconds(self, "shutdown_deadline_secs")

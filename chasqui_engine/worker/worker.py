@@ -9,6 +9,7 @@ from chasqui_engine._redis.client.endpoints import FetchCredentials
 from chasqui_engine._redis.client.urls import apply_tls
 from chasqui_engine.consumer import Consumer, Handler, check_handler
 from chasqui_engine.metrics.events import MetricsSink
+from chasqui_engine.queue.coercion import BackoffLike
 from chasqui_engine.runtime.aio import StopSignal
 from chasqui_engine.values.config import RunPlainIn, TimeLimit
 from chasqui_engine.worker.options import make_config
@@ -24,6 +25,8 @@ class Worker:
 
     - `redis_url`: the server; else `CHASQUI_REDIS_URL`, else `redis://127.0.0.1:6379`. `tls=True` makes it `rediss://`.
     - `concurrency`: jobs that run at once. `max_attempts`: runs of a job in all, unless the job says otherwise.
+    - `backoff`: the wait before a failed job runs again, unless the job has its own: milliseconds, a `BackoffSpec`, or
+      its fields. By default it doubles from 0.1 s to 30 s.
     - `store_results`, `result_ttl_ms`: whether what the handler returns is kept, and how long (an hour).
     - `time_limit_secs`: longest a handler may run, as a number or a function of the job.
     - `max_age_secs`: a job that has not begun so long after it was added, or was due, expires: it ends without a run.
@@ -55,6 +58,7 @@ class Worker:
         run_plain_in: RunPlainIn | None = None,
         shutdown_deadline_secs: float | None = None,
         max_attempts: int = _MAX_ATTEMPTS,
+        backoff: BackoffLike | None = None,
         dlq_max_stream_len: int | None = None,
         store_results: bool = False,
         result_ttl_ms: int | None = None,
@@ -70,27 +74,8 @@ class Worker:
         events_enabled: bool = True,
         metrics: MetricsSink | None = None,
     ) -> None:
-        optional = {
-            "consumer_id": consumer_id,
-            "time_limit_secs": time_limit_secs,
-            "max_age_secs": max_age_secs,
-            "dead_letter_expired": dead_letter_expired,
-            "run_plain_in": run_plain_in,
-            "shutdown_deadline_secs": shutdown_deadline_secs,
-            "dlq_max_stream_len": dlq_max_stream_len,
-            "result_ttl_ms": result_ttl_ms,
-            "read_block_ms": read_block_ms,
-            "read_count": read_count,
-            "claim_min_idle_ms": claim_min_idle_ms,
-            "max_payload_bytes": max_payload_bytes,
-            "scheduler_tick_ms": scheduler_tick_ms,
-            "metrics": metrics,
-        }
-        needed = {"queue_name": queue_name, "group": group, "concurrency": concurrency, "max_attempts": max_attempts}
-        duties = {"delayed_enabled": delayed_enabled, "run_scheduler": run_scheduler, "relay": relay}
-        records = {"store_results": store_results, "events_enabled": events_enabled, "log_job_ids": log_job_ids}
+        self._config = make_config(locals())
         self._handler = check_handler(handler)
-        self._config = make_config(optional, **needed, **duties, **records)
         self._consumer = Consumer(apply_tls(redis_url, tls), self._config, credential_provider=credential_provider)
         self._started = asyncio.Event()
 

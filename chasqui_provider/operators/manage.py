@@ -8,7 +8,7 @@ from typing import Any
 from airflow.sdk import Variable
 
 from chasqui_engine import MissedFiresPolicy, RepeatPattern
-from chasqui_provider.conversion import as_ids, as_int, as_text, as_time, from_json
+from chasqui_provider.conversion import as_backoff, as_ids, as_int, as_text, as_time, from_json
 from chasqui_provider.operators.callables import keep_unrendered, value_of
 from chasqui_provider.operators.enqueue import ChasquiOperator
 from chasqui_provider.timetables.snapshot import snapshot_of, snapshot_variable
@@ -26,6 +26,10 @@ class ChasquiUpsertRepeatableOperator(ChasquiOperator):
     :param start_after: it fires after this time.
     :param end_before: it does not fire after this time.
     :param missed_fires: what happens to missed fires: a `MissedFiresPolicy` or its fields.
+    :param attempts: runs of each job in all before it is dead; the worker's number if left out.
+    :param backoff: pause between them: milliseconds, or the fields of a `BackoffSpec`. A worker of ChasquiMQ 1.3.0 that
+        schedules the queue drops a spec with `attempts` or `backoff`.
+    :param key: the spec's key, in place of the one made of name and pattern.
     """
 
     template_fields: Sequence[str] = (
@@ -38,6 +42,9 @@ class ChasquiUpsertRepeatableOperator(ChasquiOperator):
         "limit",
         "start_after",
         "end_before",
+        "attempts",
+        "backoff",
+        "key",
     )
 
     def __init__(
@@ -52,6 +59,9 @@ class ChasquiUpsertRepeatableOperator(ChasquiOperator):
         start_after: Any = None,
         end_before: Any = None,
         missed_fires: MissedFiresPolicy | dict[str, Any] | None = None,
+        attempts: int | str | None = None,
+        backoff: Any = None,
+        key: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -66,6 +76,9 @@ class ChasquiUpsertRepeatableOperator(ChasquiOperator):
         self.start_after = start_after
         self.end_before = end_before
         self.missed_fires = missed_fires
+        self.attempts = attempts
+        self.backoff = backoff
+        self.key = key
 
     def execute(self, context: Any) -> str:
         """Stores it."""
@@ -78,6 +91,9 @@ class ChasquiUpsertRepeatableOperator(ChasquiOperator):
                 start_after_ms=_epoch_ms("start_after", self.start_after),
                 end_before_ms=_epoch_ms("end_before", self.end_before),
                 missed_fires=self.missed_fires,
+                attempts=as_int("attempts", self.attempts),
+                backoff=as_backoff(self.backoff),
+                key=as_text("key", self.key),
             ).id
 
     def _pattern(self) -> RepeatPattern:

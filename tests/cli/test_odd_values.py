@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from chasqui_engine import RepeatPattern
-from chasqui_engine.codec.envelope import encode_spec
+from chasqui_engine.codec.repeatable import encode_spec
 from chasqui_engine.schedule.spec import RepeatableSpec
 from chasqui_engine.values.durations import FURTHEST_MS
 

@@ -11,7 +11,7 @@ import pytest
 
 from chasqui_engine import MissedFiresPolicy, RepeatableSpec, RepeatPattern
 from chasqui_engine._redis.commands.keys import QueueKeys
-from chasqui_engine.codec.envelope import encode_spec
+from chasqui_engine.codec.repeatable import encode_spec
 from tests.support.consumers import consuming
 from tests.support.hostile import poisoning
 from tests.support.waiting import until

@@ -26,7 +26,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from redis.asyncio import Redis
 
-from chasqui_engine.codec.envelope import encode_spec
+from chasqui_engine.codec.repeatable import encode_spec
 from chasqui_engine.schedule.cron import CronSchedule
 from chasqui_engine.schedule.plan import plan_fires
 from chasqui_engine.schedule.spec import MissedFiresPolicy, RepeatableSpec, RepeatPattern

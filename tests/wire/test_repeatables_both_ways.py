@@ -101,6 +101,31 @@ async def test_they_fire_what_we_stored(
     assert [(job.name, job.payload, job.attempt, job.retry) for job in jobs] == [("tick", DATA, 0, None)] * 2
 
 
+async def test_their_scheduler_drops_a_spec_whose_jobs_have_limits_of_their_own(
+    ours: Ours, theirs: Theirs, server: Redis, keys: QueueKeys
+) -> None:
+    """It reads nine elements at most. So a tenth is written for nobody who does not ask for it."""
+    limited = await upsert(ours, "limited", DATA, repeat=EVERY_50_MS, attempts=3)
+    plain = await upsert(ours, "plain", DATA, repeat=EVERY_50_MS, limit=2)
+    assert [meta["key"] for meta in await theirs.get_repeatable_jobs()] == [plain]
+    await theirs.schedule()
+    await until(lambda: _gone(server, keys, plain))
+    await until(lambda: _nothing_left(server, keys))
+    assert {job.name for job in await jobs_in_stream(server, keys)} == {"plain"}
+    assert await server.exists(keys.spec(limited))  # what is left of it: an upsert makes it whole again
+    assert await upsert(ours, "limited", DATA, repeat=EVERY_50_MS, attempts=3) == limited
+    assert [meta.key for meta in await ours.get_repeatable_jobs()] == [limited]
+
+
+async def test_their_worker_keeps_to_the_limits_of_a_repeatable(ours: Ours, theirs: Theirs) -> None:
+    data = {"fail": "no"}
+    await upsert(ours, "tick", data, repeat=EVERY_50_MS, limit=1, attempts=2, backoff=1)
+    async with ours.scheduling():
+        await theirs.work(max_attempts=9)
+        await until(ours.peek_dlq)
+    assert [run[3] for run in await theirs.runs()] == [0, 1]
+
+
 @pytest.mark.parametrize("repeat", [EVERY_50_MS, EVERY_SECOND], ids=["every", "cron"])
 async def test_we_fire_what_they_stored(
     repeat: dict[str, Any], ours: Ours, theirs: Theirs, server: Redis, keys: QueueKeys

@@ -24,13 +24,12 @@ from chasqui_engine.codec.envelope import (
     decode_id,
     decode_job,
     decode_payload,
-    decode_spec,
     encode_delayed,
     encode_job,
     encode_payload,
-    encode_spec,
     with_attempt,
 )
+from chasqui_engine.codec.repeatable import decode_spec, encode_spec
 
 RECORDED = (Path(__file__).parent / "vectors.json").read_bytes()
 VECTORS: dict[str, Any] = json.loads(RECORDED)

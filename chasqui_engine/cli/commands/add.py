@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from chasqui_engine import BackoffSpec, ChasquiError, Job, Queue
+from chasqui_engine import ChasquiError, Job, Queue
 from chasqui_engine.cli.input.params import (
     QueueOption,
     check_delay,
@@ -16,17 +16,11 @@ from chasqui_engine.cli.input.params import (
     parse_time,
     require_queue,
 )
+from chasqui_engine.cli.input.retries import AttemptsOption, BackoffOption, MaxBackoffOption, parse_backoff
 from chasqui_engine.cli.output.terminal import say, say_exactly
 from chasqui_engine.cli.session import OUT_OF_TIME, USAGE, Session, command, fail
 from chasqui_engine.payload_json import json_text
 from chasqui_engine.runtime.clock import now_ms
-
-BackoffOption = Annotated[
-    str | None, typer.Option("--backoff", metavar="TIME", help="Wait this long before each retry: 500ms, 30s, 10m.")
-]
-MaxBackoffOption = Annotated[
-    str | None, typer.Option("--max-backoff", metavar="TIME", help="Double the wait from retry to retry, up to this.")
-]
 
 
 def register(app: typer.Typer) -> None:
@@ -46,7 +40,7 @@ async def add(
     ] = None,
     delay: Annotated[str | None, typer.Option("--delay", metavar="TIME", help="Run it later: 10s, 5m, 2h.")] = None,
     at: Annotated[str | None, typer.Option("--at", metavar="WHEN", help="Run it at a time (ISO 8601, or +5m).")] = None,
-    attempts: Annotated[int | None, typer.Option("--attempts", min=1, help="Runs in total, retries included.")] = None,
+    attempts: AttemptsOption = None,
     backoff: BackoffOption = None,
     max_backoff: MaxBackoffOption = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the result and show it.")] = False,
@@ -57,7 +51,7 @@ async def add(
         "job_id": job_id,
         "attempts": attempts,
         "delay_ms": _parse_moment(delay, at),
-        "backoff": _parse_backoff(backoff, max_backoff),
+        "backoff": parse_backoff(backoff, max_backoff),
     }
     where = require_queue(None, queue, "default")
     payload = parse_payload(data, as_text, ", or pass --text for plain text")
@@ -89,20 +83,6 @@ def _parse_moment(delay: str | None, at: str | None) -> Any:
         check_delay(when.timestamp() * 1000 - now_ms())
         return when
     return None
-
-
-def _parse_backoff(backoff: str | None, max_backoff: str | None) -> BackoffSpec | None:
-    if backoff is None:
-        if max_backoff is not None:
-            fail("--max-backoff needs --backoff", "pass the first wait with --backoff", exit_code=USAGE)
-        return None
-    delay_ms = parse_duration_ms(backoff)
-    if max_backoff is None:
-        return BackoffSpec.fixed(delay_ms)
-    max_ms = parse_duration_ms(max_backoff)
-    if max_ms < delay_ms:
-        fail(f"--max-backoff {max_backoff} is shorter than --backoff {backoff}", "pass a longer one", exit_code=USAGE)
-    return BackoffSpec.exponential(delay_ms, max_ms=max_ms)
 
 
 async def _wait_for_result(job: Job, queue: str, timeout_s: float) -> Any:

@@ -16,6 +16,7 @@ from chasqui_engine.cli.input.params import (
     queue_and_one,
     require_queue,
 )
+from chasqui_engine.cli.input.retries import AttemptsOption, BackoffOption, MaxBackoffOption, parse_retry
 from chasqui_engine.cli.output.repeatable_table import (
     SHOWN_FIRES,
     describe,
@@ -82,6 +83,9 @@ async def add(
     start: Annotated[str | None, typer.Option("--start", metavar="WHEN", help="Not before: ISO 8601, or +5m.")] = None,
     end: Annotated[str | None, typer.Option("--end", metavar="WHEN", help="Not after.")] = None,
     missed: MissedOption = "skip",
+    attempts: AttemptsOption = None,
+    backoff: BackoffOption = None,
+    max_backoff: MaxBackoffOption = None,
 ) -> None:
     """Store a repeatable job, or replace the one with the same key."""
     where = require_queue(None, queue, "default")
@@ -94,6 +98,7 @@ async def add(
         start_after_ms=_ms(start),
         end_before_ms=_ms(end),
         missed_fires=_policy(missed),
+        retry=parse_retry(attempts, backoff, max_backoff),
     )
     async with session.producer(where) as producer:
         stored = await producer.upsert_repeatable(spec)

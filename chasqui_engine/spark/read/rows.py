@@ -9,13 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from chasqui_engine._redis.blocking.redrive import RedriveMark
-from chasqui_engine.codec.envelope import (
-    decode_failure,
-    decode_job,
-    decode_payload,
-    decode_spec,
-    encode_payload,
-)
+from chasqui_engine.codec.envelope import decode_failure, decode_job, decode_payload, encode_payload
+from chasqui_engine.codec.repeatable import decode_spec
 from chasqui_engine.payload_json import json_text
 from chasqui_engine.values.errors import ChasquiError
 from chasqui_engine.values.stream_ids import ms_of

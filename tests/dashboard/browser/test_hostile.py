@@ -8,7 +8,8 @@ import pytest
 from playwright.sync_api import expect
 
 from chasqui_engine import RepeatPattern, SyncQueue
-from chasqui_engine.codec.envelope import encode_job, encode_spec
+from chasqui_engine.codec.envelope import encode_job
+from chasqui_engine.codec.repeatable import encode_spec
 from chasqui_engine.schedule.spec import RepeatableSpec
 from chasqui_engine.values.job import Job
 from tests.dashboard.browser.conftest import PATIENCE_MS

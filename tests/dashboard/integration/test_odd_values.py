@@ -9,7 +9,8 @@ import pytest
 from redis.asyncio import Redis
 
 from chasqui_engine import RepeatPattern
-from chasqui_engine.codec.envelope import encode_job, encode_spec
+from chasqui_engine.codec.envelope import encode_job
+from chasqui_engine.codec.repeatable import encode_spec
 from chasqui_engine.runtime.clock import now_ms
 from chasqui_engine.schedule.spec import RepeatableSpec
 from chasqui_engine.values.durations import FURTHEST_MS, iso

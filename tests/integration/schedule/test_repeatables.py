@@ -17,7 +17,7 @@ from chasqui_engine import (
     RepeatPattern,
 )
 from chasqui_engine._redis.commands import repeatables
-from chasqui_engine.codec.envelope import decode_spec
+from chasqui_engine.codec.repeatable import decode_spec
 from tests.support.queues import keys_of, server_ms
 
 if TYPE_CHECKING:

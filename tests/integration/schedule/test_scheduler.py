@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from chasqui_engine import (
+    BackoffSpec,
+    JobRetryOverride,
     MissedFiresPolicy,
     Producer,
     Queue,
@@ -19,7 +21,7 @@ from chasqui_engine import (
     Worker,
 )
 from chasqui_engine._redis.commands.keys import QueueKeys
-from chasqui_engine.codec.envelope import encode_spec
+from chasqui_engine.codec.repeatable import encode_spec
 from tests.support.queues import running, server_ms, waiting_jobs, working
 from tests.support.waiting import until
 
@@ -70,6 +72,21 @@ async def test_a_due_spec_fires_and_is_set_to_its_next_time(
     assert job.created_at_ms >= at_ms
     assert await next_fire(raw, queue_name, key) == at_ms + HOUR_MS
     assert await fired(raw, queue_name, key) == 1
+
+
+async def test_every_job_of_a_spec_has_its_limits(
+    producer: Producer, redis_url: str, raw: Redis, queue_name: str
+) -> None:
+    async with Queue(queue_name, redis_url=redis_url) as queue:
+        stored = await queue.upsert_repeatable_job("report", 1, repeat=HOURLY, attempts=4, backoff=60_000, key="mine")
+        [meta] = await queue.get_repeatable_jobs()
+    retry = JobRetryOverride(4, BackoffSpec.fixed(60_000).with_own_maximum())
+    assert (stored.id, meta.key, meta.retry) == ("mine", "mine", retry)
+    at_ms = await make_due(raw, queue_name, "mine")
+    async with running(scheduler(redis_url, queue_name).run):
+        await until(lambda: moved_on(raw, queue_name, "mine", at_ms))
+    [job] = await waiting_jobs(raw, queue_name)
+    assert (job.name, job.attempt, job.retry) == ("report", 0, retry)
 
 
 async def test_nothing_fires_before_its_time_whatever_the_own_clock_says(

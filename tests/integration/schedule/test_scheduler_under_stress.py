@@ -11,7 +11,7 @@ import pytest
 
 from chasqui_engine import Producer, RepeatableSpec, RepeatPattern, Scheduler, SchedulerConfig
 from chasqui_engine._redis.commands.keys import QueueKeys
-from chasqui_engine.codec.envelope import encode_spec
+from chasqui_engine.codec.repeatable import encode_spec
 from tests.support.queues import running, server_ms, waiting_jobs
 from tests.support.waiting import until
 

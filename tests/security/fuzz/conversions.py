@@ -13,11 +13,11 @@ from chasqui_engine.codec.envelope import (
     decode_id,
     decode_job,
     decode_payload,
-    decode_spec,
     encode_payload,
 )
 from chasqui_engine.codec.envelope import with_attempt as enveloped_with_attempt
 from chasqui_engine.codec.preview import glimpse_job
+from chasqui_engine.codec.repeatable import decode_spec
 from chasqui_engine.events.event import QueueEvent
 from chasqui_engine.payload_json import json_text, preview, to_json
 from chasqui_engine.spark.read import rows as rows_module

@@ -8,13 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from chasqui_engine import MissedFiresPolicy, RepeatableSpec, RepeatPattern
-from chasqui_engine.codec.envelope import (
-    encode_delayed,
-    encode_failure,
-    encode_job,
-    encode_payload,
-    encode_spec,
-)
+from chasqui_engine.codec.envelope import encode_delayed, encode_failure, encode_job, encode_payload
+from chasqui_engine.codec.repeatable import encode_spec
 from chasqui_engine.values.job import Job
 from tests.support.hostile.entries import PLACES, STREAMS, Odd, entry
 from tests.support.hostile.texts import odd_text

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import msgpack
 
 from chasqui_engine import MissedFiresPolicy, RepeatableSpec, RepeatPattern
-from chasqui_engine.codec.envelope import encode_failure, encode_spec
+from chasqui_engine.codec.envelope import encode_failure
+from chasqui_engine.codec.repeatable import encode_spec
 
 if TYPE_CHECKING:
     import random

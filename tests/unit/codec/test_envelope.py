@@ -1,4 +1,4 @@
-"""Envelopes, delayed members, specs and failure records: what is written comes back, to the byte."""
+"""Envelopes, delayed members and failure records: what is written comes back, to the byte."""
 
 from __future__ import annotations
 
@@ -16,9 +16,6 @@ from chasqui_engine import (
     EncodeError,
     Job,
     JobRetryOverride,
-    MissedFiresPolicy,
-    RepeatableSpec,
-    RepeatPattern,
 )
 from chasqui_engine.codec.envelope import (
     JobEncoder,
@@ -27,16 +24,13 @@ from chasqui_engine.codec.envelope import (
     decode_id,
     decode_job,
     decode_payload,
-    decode_spec,
     encode_delayed,
     encode_envelope,
     encode_envelopes,
     encode_failure,
-    encode_fire,
     encode_job,
     encode_payload,
     encode_payloads,
-    encode_spec,
     with_attempt,
 )
 
@@ -72,27 +66,6 @@ jobs = st.builds(
     attempt=st.integers(0, 2**32 - 1),
     retry=retries,
     name=text,
-)
-epochs = st.integers(0, 2**53)
-patterns = st.one_of(
-    st.builds(RepeatPattern.every, st.integers(1, 2**53)),
-    st.sampled_from([RepeatPattern.cron("0 2 * * *"), RepeatPattern.cron("*/5 * * * * *", tz="Asia/Kolkata")]),
-)
-policies = st.one_of(
-    st.just(MissedFiresPolicy.skip()),
-    st.just(MissedFiresPolicy.fire_once()),
-    st.builds(MissedFiresPolicy.fire_all, st.integers(1, 2**32 - 1)),
-)
-specs = st.builds(
-    RepeatableSpec,
-    text,
-    patterns,
-    payloads,
-    key=text,
-    limit=st.none() | st.integers(1, 2**64 - 1),
-    start_after_ms=st.none() | st.integers(0, 2**50),
-    end_before_ms=st.none() | st.integers(2**50 + 1, 2**53),
-    missed_fires=policies,
 )
 
 
@@ -316,71 +289,6 @@ def test_a_delayed_member_is_not_shorter_than_the_name_it_announces() -> None:
 
 def test_a_name_that_is_no_text_does_not_cost_the_job() -> None:
     assert decode_delayed(b"\x01\0\0\0\xff" + b"envelope") == ("�", b"envelope")
-
-
-@untimed
-@given(specs)
-def test_a_spec_comes_back_as_it_was(spec: RepeatableSpec) -> None:
-    assert decode_spec(encode_spec(spec)) == spec.with_key(spec.resolved_key())
-
-
-@untimed
-@given(specs)
-def test_a_fire_holds_the_payload_of_its_spec(spec: RepeatableSpec) -> None:
-    envelope = encode_fire(encode_spec(spec), "fire", NOW_MS)
-    assert envelope == encode_envelope("fire", encode_payload(spec.payload), NOW_MS)
-
-
-def test_a_fire_of_a_typed_producer_keeps_its_payload_inline() -> None:
-    pattern, inline = {"Every": [1000]}, msgpack.packb({"to": "ada"})
-    data = msgpack.packb(["k", "n", pattern, inline, None, None, None, 0])
-    assert decode_spec(data).payload == {"to": "ada"}
-    assert encode_fire(data, "fire", NOW_MS) == msgpack.packb(["fire", {"to": "ada"}, NOW_MS, 0])
-
-
-@pytest.mark.parametrize("policy", [None, "Skip"])
-def test_skip_may_be_said_or_left_out(policy: str | None) -> None:
-    data = msgpack.packb(["k", "n", {"Every": [1000]}, b"\xc0", None, None, None, 0, policy])
-    assert decode_spec(data).missed_fires == MissedFiresPolicy.skip()
-
-
-@pytest.mark.parametrize(
-    ("place", "value"),
-    [
-        (0, 5),
-        (1, None),
-        (2, {}),
-        (2, []),
-        (2, {"Every": []}),
-        (2, {"Every": [0]}),
-        (2, {"Every": ["1"]}),
-        (2, {"Cron": []}),
-        (2, {"Cron": ["nonsense", None]}),
-        (2, {"Cron": [5, None]}),
-        (2, {"Cron": ["* * * * *", "Mars/Olympus"]}),
-        (2, {"Never": [1]}),
-        (3, b""),
-        (3, b"\xc1"),
-        (3, "text"),
-        (3, None),
-        (4, -1),
-        (4, "3"),
-        (5, -1),
-        (6, 1.5),
-        (8, {"FireAll": []}),
-        (8, {"FireAll": [0]}),
-        (8, {"FireAll": None}),
-        (8, "FireTwice"),
-        (8, 5),
-    ],
-    ids=repr,
-)
-def test_what_is_no_spec(place: int, value: Any) -> None:
-    fields: list[Any] = ["k", "n", {"Every": [1000]}, b"\xc0", None, None, None, 0, None]
-    assert decode_spec(msgpack.packb(fields)).key == "k"
-    fields[place] = value
-    with pytest.raises(DecodeError):
-        decode_spec(msgpack.packb(fields))
 
 
 @untimed

@@ -41,11 +41,10 @@ async def _stop_before_the_server(queue: Queue, call: str, **options: Any) -> No
         await getattr(queue, call)("n", 1, repeat=HOURLY, **options)
 
 
-@pytest.mark.parametrize(("name", "value"), [("attempts", 3), ("backoff", 10), ("job_id", "mine")])
 @pytest.mark.parametrize("call", ["add", "upsert_repeatable_job"])
-async def test_an_option_that_a_repeatable_has_no_place_for_warns(call: str, name: str, value: Any) -> None:
-    with pytest.warns(UserWarning, match=f"^{name} of a repeatable job has no effect: "):
-        await _stop_before_the_server(Queue("q"), call, **{name: value})
+async def test_an_id_of_a_repeatable_warns(call: str) -> None:
+    with pytest.warns(UserWarning, match="^job_id of a repeatable job has no effect: use .*key="):
+        await _stop_before_the_server(Queue("q"), call, job_id="mine")
 
 
 async def test_a_delay_of_a_repeatable_warns() -> None:
@@ -54,8 +53,8 @@ async def test_a_delay_of_a_repeatable_warns() -> None:
 
 
 def test_an_option_of_a_repeatable_in_a_bulk_warns() -> None:
-    with pytest.warns(UserWarning, match="^attempts of a repeatable job has no effect: "):
-        bulk_spec({"name": "n", "data": 1, "repeat": HOURLY, "attempts": 2})
+    with pytest.warns(UserWarning, match="^job_id of a repeatable job has no effect: "):
+        bulk_spec({"name": "n", "data": 1, "repeat": HOURLY, "job_id": "mine"})
 
 
 async def test_a_poll_interval_warns() -> None:

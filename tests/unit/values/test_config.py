@@ -40,6 +40,7 @@ CONSUMER = {
     "dlq_inflight": 32,
     "dlq_max_stream_len": 100_000,
     "retry": RetryConfig(),
+    "backoff": None,
     "retry_inflight": 64,
     "delayed_enabled": True,
     "delayed_poll_interval_ms": 100,
@@ -176,7 +177,9 @@ NAMES = {
 OPTIONAL_NAMES = {PromoterConfig: ["queue_name"], SchedulerConfig: ["queue_name"]}
 SECONDS = {ConsumerConfig: ["shutdown_deadline_secs", "time_limit_secs", "max_age_secs"]}
 CHOICES = {ProducerConfig: ["when_full"], ConsumerConfig: ["run_plain_in"]}
+OPTIONAL_VALUES = {ConsumerConfig: ["backoff"]}
 VALUES = {ConsumerConfig: ["retry", "scheduler", "metrics"], PromoterConfig: ["metrics"], SchedulerConfig: ["metrics"]}
+FIELDS = (FROM_ONE, FROM_NOTHING, FLAGS, NAMES, SECONDS, CHOICES, VALUES)
 # One call of a script carries all of these at once.
 CARRIED = {
     ConsumerConfig: ["ack_batch", "dlq_inflight", "retry_inflight", "delayed_promote_batch"],
@@ -201,6 +204,7 @@ def refused(fields: dict[Any, list[str]], *values: Any) -> list[Refused]:
         *refused(SECONDS, -1, "1", float("nan"), float("inf"), True),
         *refused(CHOICES, "", "else", None, 5),
         *refused(VALUES, None, "metrics", {}),
+        *refused(OPTIONAL_VALUES, 5, "fixed", {}),
         *refused(CARRIED, 5001),
     ],
     ids=lambda part: part.__name__ if isinstance(part, type) else repr(part)[:20],
@@ -219,11 +223,7 @@ def test_every_field_is_checked() -> None:
     for kind, defaults in DEFAULTS.items():
         if kind is RetryConfig:  # with the formula that uses it
             continue
-        checked = {
-            name
-            for fields in (FROM_ONE, FROM_NOTHING, FLAGS, NAMES, OPTIONAL_NAMES, SECONDS, CHOICES, VALUES)
-            for name in fields.get(kind, [])
-        }
+        checked = {name for fields in (*FIELDS, OPTIONAL_NAMES, OPTIONAL_VALUES) for name in fields.get(kind, [])}
         assert checked == {field.name for field in dataclasses.fields(kind)}
         assert defaults.keys() <= checked
 

@@ -11,7 +11,8 @@ import pytest
 import redis
 from airflow.sdk import DAG
 
-from chasqui_engine.codec.envelope import decode_job, decode_spec
+from chasqui_engine.codec.envelope import decode_job
+from chasqui_engine.codec.repeatable import decode_spec
 from chasqui_provider.notifications.chasqui import ChasquiNotifier
 from chasqui_provider.operators.chasqui import (
     ChasquiBulkEnqueueOperator,
