@@ -6,7 +6,7 @@ import asyncio
 import logging
 
 from chasqui_engine._redis.client.link import CommandError, Link
-from chasqui_engine._redis.commands import group, stats
+from chasqui_engine._redis.commands import group, headers, stats
 from chasqui_engine._redis.commands.group import Delivery, Pending
 from chasqui_engine.consumer.context import ConsumerContext
 from chasqui_engine.consumer.in_flight import POISON_SUSPECT
@@ -47,7 +47,7 @@ class Reader:
         self._orphans = Orphans(commands, member, config.claim_min_idle_ms)
         self._idle = IdleEntries(config.claim_min_idle_ms)
         self._clock = context.clock
-        self._paused = self._claiming = self._warned_blind = False
+        self._paused = self._claiming = self._warned_blind = self._with_headers = False
 
     async def read(self) -> None:
         """Reads new entries until cancelled; none while the queue is paused."""
@@ -80,13 +80,16 @@ class Reader:
 
     async def _pause_is_set(self) -> bool:
         try:
-            self._paused = await stats.is_paused(self._commands, self._member.keys)
+            self._paused, self._with_headers = await stats.read_flags(self._commands, self._member.keys)
         except CommandError as err:  # because of an ACL, say: such a worker cannot be paused, but it can work
-            if not self._warned_blind:
-                self._warned_blind = True
-                _log.warning("cannot read whether queue %s is paused: %s", self._member.keys.queue, err)
-            self._paused = False
+            self._warn_blind("whether queue %s is paused", err)
+            self._paused = self._with_headers = False
         return self._paused
+
+    def _warn_blind(self, what: str, err: CommandError) -> None:
+        if not self._warned_blind:
+            self._warned_blind = True
+            _log.warning(f"cannot read {what}: %s", self._member.keys.queue, err)
 
     async def _release_unstarted(self) -> None:
         """Releases what no handler has started: the buffer, and the entries of a cancelled read."""
@@ -170,6 +173,8 @@ class Reader:
         if self._sink.enabled:
             reclaimed = sum(1 for delivery in deliveries if delivery.deliveries)
             self._sink.reader_batch(ReaderBatch(size=len(deliveries), reclaimed=reclaimed))
+        if self._with_headers:
+            await self._add_headers(deliveries)
         fresh = self._in_flight.take(deliveries)
         self._buffer.put(delivery for delivery in fresh if not delivery.deliveries)
         if again := [delivery for delivery in fresh if delivery.deliveries]:
@@ -177,6 +182,13 @@ class Reader:
         if len(fresh) < len(deliveries) and (ours := self._in_flight.find_redelivered(deliveries)):
             # The server has counted another delivery.
             await self._recount(ours)
+
+    async def _add_headers(self, deliveries: list[Delivery]) -> None:
+        # These are not recorded yet: if this is cancelled, they are released to the stream.
+        try:
+            await headers.add_missing(self._commands, self._member.keys, deliveries)
+        except CommandError as err:
+            self._warn_blind("the headers of delayed jobs of queue %s", err)
 
     async def _recount(self, ours: list[Delivery]) -> None:
         await group.set_delivery_counts(self._commands, self._member, [(one.entry_id, one.count) for one in ours])

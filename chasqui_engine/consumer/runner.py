@@ -11,6 +11,7 @@ from chasqui_engine._redis.commands import group
 from chasqui_engine._redis.commands.group import Delivery
 from chasqui_engine._redis.commands.settle import Ack, Bury, Drop
 from chasqui_engine.codec.envelope import encode_payload
+from chasqui_engine.codec.headers import decode_headers
 from chasqui_engine.consumer.context import ConsumerContext
 from chasqui_engine.consumer.execution.fork_guard import end_if_forked
 from chasqui_engine.consumer.execution.handler import HandlerPanicError, RunHandler
@@ -20,7 +21,7 @@ from chasqui_engine.consumer.settlement import Settler
 from chasqui_engine.consumer.verdict import allowed_runs, judge_arrival, judge_failure, must_be_counted
 from chasqui_engine.metrics.events import JobOutcome, JobOutcomeKind
 from chasqui_engine.runtime.clock import monotonic
-from chasqui_engine.values.errors import EncodeError
+from chasqui_engine.values.errors import DecodeError, EncodeError
 from chasqui_engine.values.job import Job
 from chasqui_engine.values.retry_later import RetryLater
 
@@ -130,8 +131,21 @@ class JobRunner:
         elif isinstance(verdict, Drop):
             self._settler.drop(verdict)
         else:
+            if delivery.headers:
+                self._read_headers(delivery, verdict)
             return verdict
         return None
+
+    def _read_headers(self, delivery: Delivery, job: Job) -> None:
+        try:
+            own, added_at_ms = decode_headers(delivery.headers)
+        except DecodeError as err:
+            _log.warning("queue %s: job %r runs without its headers: %s", self._queue, job.id, err.args[0])
+            return
+        if added_at_ms in (None, job.created_at_ms):
+            job.headers = own
+        else:
+            delivery.headers = b""
 
     async def _handle(self, delivery: Delivery, job: Job) -> None:
         attempt = job.attempt + job.deliveries + 1

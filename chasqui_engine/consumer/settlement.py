@@ -7,7 +7,7 @@ import logging
 from collections.abc import Sequence
 from typing import TypeVar
 
-from chasqui_engine._redis.commands import events, job_logs, settle
+from chasqui_engine._redis.commands import events, headers, job_logs, settle
 from chasqui_engine._redis.commands.group import Delivery
 from chasqui_engine._redis.commands.settle import Ack, Bury, Drop, Retry
 from chasqui_engine.consumer.batcher import Batcher
@@ -140,12 +140,23 @@ class Settler:
         await self._after_started()
         ttl_s = self._config.result_ttl_secs if self._config.store_results else 0
         lost = await settle.ack(self._link, self._member, acks, events_max=self._events_max, result_ttl_s=ttl_s)
-        if lost:
-            gone = set(lost)
+        gone = set(lost)
+        if gone:
             self._log_lost([one.job_id for one in acks if one.delivery.entry_id in gone])
         for one in acks:
             self._in_flight.release(one.delivery)
         self._buffer.nudge()
+        carried = [one for one in acks if one.delivery.headers and one.delivery.entry_id not in gone]
+        if carried:
+            await self._forget_headers([(one.job_id, one.delivery.headers) for one in carried])
+
+    async def _forget_headers(self, jobs: list[tuple[str, bytes]]) -> None:
+        try:
+            await headers.forget(self._link, self._member.keys, jobs)
+        except ChasquiError as err:
+            _log.info(
+                "queue %s: the headers of %d ended jobs stay for a day: %s", self._member.keys.queue, len(jobs), err
+            )
 
     async def _retry(self, retries: list[Retry]) -> None:
         await self._after_started()

@@ -28,6 +28,7 @@ MissedFiresLike = MissedFiresPolicy | dict[str, Any]
 
 NAME_AND_DATA = frozenset({"name", "data"})
 _BULK_OPTIONS = NAME_AND_DATA | {"delay_ms", "delay", "attempts", "backoff", "job_id", "repeat", "missed_fires"}
+_BULK_OPTIONS |= {"headers"}
 
 
 def as_moment(delay_ms: DelayMsLike | None, delay: timedelta | None) -> Moment | None:
@@ -112,6 +113,7 @@ _NOT_OF_A_SPEC = {
     "job_id": "use upsert_repeatable_job(key=…); storing a repeatable again under its key replaces it",
     "delay_ms": "use upsert_repeatable_job(start_after_ms=…)",
     "delay": "use upsert_repeatable_job(start_after_ms=…)",
+    "headers": "a stored spec has no place for them",
 }
 
 

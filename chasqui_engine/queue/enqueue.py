@@ -9,7 +9,9 @@ from chasqui_engine._redis.client.link import Link
 from chasqui_engine._redis.commands import delayed, locks, stream
 from chasqui_engine._redis.commands.fences import Fences
 from chasqui_engine._redis.commands.keys import QueueKeys
+from chasqui_engine._redis.commands.stream import NewJob
 from chasqui_engine.codec.envelope import JobEncoder, encode_delayed
+from chasqui_engine.codec.headers import encode_headers
 from chasqui_engine.runtime.clock import monotonic, now_ms
 from chasqui_engine.values.config import ProducerConfig
 from chasqui_engine.values.errors import ConfigError, EncodeError
@@ -25,7 +27,6 @@ _NO_CAP = 2**53
 _AMPLE_ROOM = 500_000
 _AMPLE_FOR_S = 1.0
 
-_Encoded = tuple[JobId, bytes, AddOptions]
 _Row = TypeVar("_Row", bound=tuple[Any, ...])
 
 
@@ -53,7 +54,7 @@ class Enqueuer:
     ) -> tuple[list[JobId], Coroutine[Any, Any, None]]:
         """Like `now`, in two steps: returns the ids, and a coroutine that writes."""
         jobs = self._encode(additions, created_at_ms)
-        return [job[0] for job in jobs], self._write_now(jobs)
+        return [job.job_id for job in jobs], self._write_now(jobs)
 
     async def one_now(self, payload: Any, options: AddOptions, created_at_ms: int | None = None) -> JobId:
         """Adds one job to the stream.
@@ -62,7 +63,7 @@ class Enqueuer:
         every job, in a script, costs the server four times as much.
         """
         created_at_ms = now_ms() if created_at_ms is None else created_at_ms
-        if options.id is not None or monotonic() >= self._roomy_until:
+        if options.id is not None or monotonic() >= self._roomy_until or options.has_headers:
             return (await self.now([(payload, options)], created_at_ms))[0]
         job_id = mint_id(created_at_ms)
         try:
@@ -83,9 +84,9 @@ class Enqueuer:
         timed = any(moment is not None and not moment.relative for moment in moments)
         now = await locks.server_now_ms(self._link) if timed else 0
         self._check_furthest(moments, now)
-        due: list[_Encoded] = []
-        delays: list[tuple[int, _Encoded]] = []
-        times: list[tuple[int, _Encoded]] = []
+        due: list[NewJob] = []
+        delays: list[tuple[int, NewJob]] = []
+        times: list[tuple[int, NewJob]] = []
         for moment, job in zip(moments, jobs, strict=True):
             if moment is None or moment.ms <= (0 if moment.relative else now):
                 due.append(job)
@@ -94,18 +95,22 @@ class Enqueuer:
         await self._write_now(due)
         await self._write_later(delays, relative=True)
         await self._write_later(times, relative=False)
-        return [job[0] for job in jobs]
+        return [job.job_id for job in jobs]
 
-    def _encode(self, additions: Sequence[Addition], created_at_ms: int | None) -> list[_Encoded]:
+    def _encode(self, additions: Sequence[Addition], created_at_ms: int | None) -> list[NewJob]:
         created_at_ms = now_ms() if created_at_ms is None else created_at_ms
         encode = self._encoder.encode
-        jobs: list[_Encoded] = []
+        jobs: list[NewJob] = []
         for (payload, options), fresh_id in zip(additions, mint_ids(len(additions), created_at_ms), strict=True):
             job_id = fresh_id if options.id is None else options.id
             try:
-                jobs.append((job_id, encode(job_id, payload, created_at_ms, options.retry), options))
+                envelope = encode(job_id, payload, created_at_ms, options.retry)
             except EncodeError as err:
                 raise _unencodable(err, len(jobs) + 1, len(additions)) from err
+            headers = b""
+            if options.has_headers:
+                headers = encode_headers(options.headers or {}, created_at_ms)
+            jobs.append(NewJob(job_id, envelope, options.name, options.id is not None, headers))
         return jobs
 
     def _check_furthest(self, moments: Sequence[Moment | None], now: int) -> None:
@@ -114,18 +119,17 @@ class Enqueuer:
         if cap_s and delays and max(delays) > cap_s * 1000:
             raise ConfigError(f"a delay of {max(delays) / 1000:.0f} s is over max_delay_secs={cap_s} (0 means no cap)")
 
-    async def _write_now(self, jobs: Sequence[_Encoded]) -> None:
+    async def _write_now(self, jobs: Sequence[NewJob]) -> None:
         config = self._config
         trim = config.when_full == "trim"
-        rows = [(options.name, envelope, options.id) for _job_id, envelope, options in jobs]
-        to_come = len(rows)
+        to_come = len(jobs)
         begun = False
-        for chunk in _chunks(rows):
+        for chunk in _chunks(jobs):
             to_come -= len(chunk)
             # The first chunk checks for room for all. Once it is written, the others always fit, so that
             # a refusal always means that nothing was written.
             max_len = _NO_CAP if begun and not trim else config.max_stream_len
-            needs_fence = not trim and any(own_id is None for *_, own_id in chunk)
+            needs_fence = not trim and not all(job.own_id for job in chunk)
             added = await stream.add(
                 self._link,
                 self._keys,
@@ -141,12 +145,12 @@ class Enqueuer:
             ample = added.room > _AMPLE_ROOM and max_len != _NO_CAP
             self._roomy_until = monotonic() + _AMPLE_FOR_S if ample else 0.0
 
-    async def _write_later(self, jobs: Sequence[tuple[int, _Encoded]], *, relative: bool) -> None:
+    async def _write_later(self, jobs: Sequence[tuple[int, NewJob]], *, relative: bool) -> None:
         config = self._config
         events_max = config.events_max
         rows = [
-            (moment, encode_delayed(options.name, envelope), job_id, options.name, options.id is not None)
-            for moment, (job_id, envelope, options) in jobs
+            (moment, encode_delayed(job.name, job.envelope), job.job_id, job.name, job.own_id, job.headers)
+            for moment, job in jobs
         ]
         for chunk in _chunks(rows):
             self.added += await delayed.schedule(
@@ -164,8 +168,8 @@ def _unencodable(err: EncodeError, number: int, of: int) -> EncodeError:
 
 
 def _chunks(rows: Sequence[_Row]) -> Iterator[Sequence[_Row]]:
-    """Slices that one script call can carry; the second field of a row is its bytes."""
-    sizes = [len(row[1]) for row in rows]
+    """Slices that one script call can carry; the bytes of a row are its second and last fields."""
+    sizes = [len(row[1]) + len(row[-1]) for row in rows]
     start = size = 0
     if len(rows) > _CHUNK_JOBS or sum(sizes) > _CHUNK_BYTES:
         for end, row_size in enumerate(sizes):

@@ -112,15 +112,17 @@ class Queue(QueueOperations):
         job_id: JobId | None = None,
         repeat: RepeatLike | None = None,
         missed_fires: MissedFiresLike | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> Job:
         """Adds one job.
 
         `delay_ms` (milliseconds, or a `datetime` to run at) or `delay` (a `timedelta`) runs it later; `job_id` makes
-        adding it again a no-op, from any process; `attempts` and `backoff` override the worker's retries; `repeat`
-        stores a repeatable spec instead, and the job that is returned has the spec's key as its id.
+        adding it again a no-op, from any process; `attempts` and `backoff` override the worker's retries; `headers` are
+        texts by name that travel with the job; `repeat` stores a repeatable spec instead, and the job that is returned
+        has the spec's key as its id.
         """
         if repeat is not None:
-            warn_of_unused({"delay_ms": delay_ms, "delay": delay})
+            warn_of_unused({"delay_ms": delay_ms, "delay": delay, "headers": headers})
             return await self.upsert_repeatable_job(
                 name,
                 data,
@@ -132,10 +134,11 @@ class Queue(QueueOperations):
             )
         if missed_fires is not None:
             raise ConfigError("missed_fires goes with repeat=RepeatPattern.cron(…) or .every(…)")
-        if job_id is None and attempts is None and backoff is None:
+        if job_id is None and attempts is None and backoff is None and headers is None:
             options = self._options_for(name)
         else:
-            options = AddOptions(id=job_id, retry=self._defaults.retry_of(attempts, backoff), name=name)
+            retry = self._defaults.retry_of(attempts, backoff)
+            options = AddOptions(id=job_id, retry=retry, name=name, headers=headers)
         moment = self._defaults.moment_of(delay_ms, delay)
         producer = await self._producer()
         created_at_ms = now_ms()
@@ -156,6 +159,7 @@ class Queue(QueueOperations):
         attempts: int | None = None,
         backoff: BackoffLike | None = None,
         repeat: RepeatLike | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> Job:
         """Like `add`, but requires a `job_id`: however often and from wherever it is called, the job is added once."""
         if not isinstance(job_id, str) or not job_id.strip():
@@ -169,6 +173,7 @@ class Queue(QueueOperations):
             backoff=backoff,
             job_id=job_id,
             repeat=repeat,
+            headers=headers,
         )
 
     async def add_bulk(self, jobs: Sequence[Mapping[str, Any]]) -> list[Job]:
@@ -299,7 +304,8 @@ class Queue(QueueOperations):
         if item.get("missed_fires") is not None:
             raise ConfigError("missed_fires goes with repeat=RepeatPattern.cron(…) or .every(…)")
         retry = self._defaults.retry_of(item.get("attempts"), item.get("backoff"))
-        return item["data"], AddOptions(id=item.get("job_id"), retry=retry, name=item.get("name") or "")
+        name, headers = item.get("name") or "", item.get("headers")
+        return item["data"], AddOptions(id=item.get("job_id"), retry=retry, name=name, headers=headers)
 
     async def _open_link(self) -> Link:
         return await (await self._producer())._open_link()
@@ -326,7 +332,7 @@ async def _upsert(producer: Producer, spec: RepeatableSpec) -> Job:
 
 def _job_of(job_id: JobId, addition: Addition, created_at_ms: int, wait: ResultWaiter) -> Job:
     payload, options = addition
-    return Job(
+    job = Job(
         id=job_id,
         payload=payload,
         created_at_ms=created_at_ms,
@@ -334,3 +340,6 @@ def _job_of(job_id: JobId, addition: Addition, created_at_ms: int, wait: ResultW
         name=options.name,
         _wait=wait,
     )
+    if options.has_headers:
+        job.headers = dict(options.headers or {})
+    return job

@@ -39,7 +39,7 @@ class Promotion:
         # Where nothing is due, nothing is late.
         promoted = delayed.Promoted(0, 0)
         if due.job_ids:
-            promoted = await delayed.promote(self._link, self._keys, due.job_ids, events_max=self._events_max)
+            promoted = await delayed.promote(self._link, self._keys, due, events_max=self._events_max)
         depth = due.depth - promoted.count
         self._sink.promoter_tick(
             PromoterTick(promoted=promoted.count, depth=depth, oldest_pending_lag_ms=promoted.lag_ms)

@@ -8,6 +8,7 @@ import math
 from chasqui_engine._redis.client.link import Link
 from chasqui_engine._redis.commands import repeatables, stream
 from chasqui_engine._redis.commands.keys import QueueKeys
+from chasqui_engine._redis.commands.stream import NewJob
 from chasqui_engine.codec.repeatable import decode_spec, encode_fire, encode_spec
 from chasqui_engine.schedule.plan import upserted_fire_ms
 from chasqui_engine.schedule.spec import PAUSED_MS, RepeatableMeta, RepeatableSpec
@@ -132,8 +133,9 @@ async def fire_now(link: Link, keys: QueueKeys, config: ProducerConfig, key: str
     if stored.data is None:
         return None
     [job_id] = mint_ids(1, stored.now_ms)
-    job = (decode_spec(stored.data).job_name, encode_fire(stored.data, job_id, stored.now_ms), None)
+    envelope, name = encode_fire(stored.data, job_id, stored.now_ms), decode_spec(stored.data).job_name
     trim, ttl_s = config.when_full == "trim", config.dedup_ttl_secs
+    job = NewJob(job_id, envelope, name, own_id=False, headers=b"")
     await stream.add(link, keys, [job], max_len=config.max_stream_len, trim=trim, taken_ttl_s=ttl_s)
     return job_id
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
 from chasqui_engine.runtime.clock import now_ms
 from chasqui_engine.values.backoff import BackoffSpec
 from chasqui_engine.values.errors import ConfigError, EncodeError
+from chasqui_engine.values.headers import check_headers
 from chasqui_engine.values.ids import mint_id
 from chasqui_engine.values.validation import (
     check_job_id,
@@ -95,6 +96,8 @@ class Job:
     """Its own limits; None leaves them to the worker."""
     name: str = ""
     """What kind of job it is: which handler it is for."""
+    headers: dict[str, str] = field(default_factory=dict)
+    """What its producer gave it to travel with: texts by name."""
     deliveries: int = field(default=0, compare=False)
     """How many workers went silent during this run: the handler's work may already have been done."""
     _wait: ResultWaiter | None = field(default=None, repr=False, compare=False)
@@ -181,6 +184,13 @@ def _cut(line: str) -> str:
     return line[:MAX_LOG_LINE_BYTES].encode(errors="replace")[:MAX_LOG_LINE_BYTES].decode(errors="ignore")
 
 
+class Moment(NamedTuple):
+    """When a job runs: after a delay by the server's clock, or at a point in time."""
+
+    relative: bool
+    ms: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddOptions:
     """The options of an added job."""
@@ -189,6 +199,10 @@ class AddOptions:
     """A stable id: adding it again is a no-op, from any process."""
     retry: JobRetryOverride | None = None
     name: str = ""
+    headers: Mapping[str, str] | None = None
+    """Texts that travel with the job, over retries and replays: `Job.headers`."""
+    has_headers: bool = field(init=False, repr=False, compare=False, default=False)
+    """Whether anything travels with the job beside its envelope."""
 
     def __post_init__(self) -> None:
         if self.id is not None:
@@ -196,6 +210,9 @@ class AddOptions:
         if self.retry is not None and not isinstance(self.retry, JobRetryOverride):
             raise ConfigError(f"retry must be a JobRetryOverride, got {type(self.retry).__name__}")
         check_job_name(self.name)
+        if self.headers is not None:
+            object.__setattr__(self, "headers", check_headers(self.headers))
+            object.__setattr__(self, "has_headers", bool(self.headers))
         if self.retry is not None:
             # The job must carry the maximum: otherwise the worker's default, which is lower, applies.
             object.__setattr__(self, "retry", self.retry.with_own_maximum())
@@ -206,13 +223,6 @@ PLAIN = AddOptions()
 
 Addition = tuple[Any, AddOptions]
 """A payload and its options."""
-
-
-class Moment(NamedTuple):
-    """When a job runs: after a delay by the server's clock, or at a point in time."""
-
-    relative: bool
-    ms: int
 
 
 _REASON_CODES = {

@@ -108,7 +108,7 @@ async def produce(url: str, admin: Redis) -> None:
             await full.add_with_id("a", 1)
         await trimming.add(1)
         await producer.add_in_with_id("later", 60, 1)
-        minted = await producer.add_in(60, 1)
+        minted = await producer.add_in_with_options(60, 1, AddOptions(headers={"a": "b"}))
         assert await producer.reschedule_delayed("later", now_ms() + 90_000)
         assert await producer.run_delayed_now("later")
         assert await producer.cancel_delayed(minted)
@@ -239,7 +239,7 @@ async def clean(url: str, admin: Redis) -> None:
 async def furnish(url: str, admin: Redis) -> None:
     """A queue with something of everything in it."""
     async with await connected(url) as producer:
-        await producer.add_with_options(1, AddOptions(name="n"))
+        await producer.add_with_options(1, AddOptions(name="n", headers={"a": "b"}))
         await producer.add_with_options(2, AddOptions(name="n"))
         await producer.add_with_options(3, AddOptions(name="dies"))
         await producer.add_with_options(4, AddOptions(id="waiting", name="taken over"))
@@ -249,7 +249,7 @@ async def furnish(url: str, admin: Redis) -> None:
         await admin.xgroup_create(KEYS.stream, "default", "0")
         await admin.xreadgroup("default", "dead", {KEYS.stream: ">"}, count=4)
         for name in ("fails once", "hangs"):
-            await producer.add_with_options(7, AddOptions(name=name))
+            await producer.add_with_options(7, AddOptions(name=name, headers={"a": "b"}))
         await producer.upsert_repeatable(RepeatableSpec("once", RepeatPattern.every(100), 1, key="once", limit=1))
     for _ in range(2):
         await admin.xadd(KEYS.dlq, {"d": b"\x94\xa1j\xc4\x01\xc0\x01\x00", "source_id": "1-1", "reason": "malformed"})

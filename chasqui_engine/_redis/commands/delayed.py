@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from chasqui_engine._redis.client.link import Argument, Link
-from chasqui_engine._redis.commands import scripts
+from chasqui_engine._redis.commands import headers, scripts
+from chasqui_engine._redis.commands.headers import HEADERS_TTL_S
 from chasqui_engine._redis.commands.keys import QueueKeys
 from chasqui_engine.values.durations import stored_ms
 
@@ -36,6 +37,8 @@ class Due:
     """When the first of them is, or was, due."""
     more: bool
     """Whether there may be more due jobs than `job_ids`."""
+    with_headers: bool
+    """Whether jobs of this queue may have headers."""
     job_ids: list[bytes]
     """One id per due job, in due order; empty for a job without one."""
 
@@ -53,23 +56,29 @@ class Promoted:
 async def schedule(
     link: Link,
     keys: QueueKeys,
-    jobs: Sequence[tuple[int, bytes, str, str, bool]],
+    jobs: Sequence[tuple[int, bytes, str, str, bool, bytes]],
     *,
     relative: bool,
     taken_ttl_s: int,
     events_max: int,
 ) -> int:
-    """Delays (ms, member, id, name, whether the id is the caller's own); returns how many were new."""
+    """Delays (ms, member, id, name, whether the id is the caller's own, headers); returns how many were new."""
     used = [keys.delayed, keys.events]
-    args: list[Argument] = [taken_ttl_s, events_max, int(relative)]
+    with_headers = any(row[-1] for row in jobs)
+    args: list[Argument] = [taken_ttl_s, events_max, int(relative), HEADERS_TTL_S if with_headers else ""]
     own_ids = 0
-    for at_ms, member, job_id, name, own in jobs:
+    for at_ms, member, job_id, name, own, own_headers in jobs:
         if own:
             own_ids += 1
             used += (keys.taken(job_id), keys.delayed_index(job_id))
             args += (at_ms, member, job_id, name, len(used) - 1)
         else:
             args += (at_ms, member, job_id, name, 0)
+        if with_headers:
+            used.append(keys.headers(job_id))
+            args += (own_headers, len(used))
+    if with_headers:
+        used.append(keys.uses)
     # Not resent: jobs without an id would be added twice, also when promoted in the meantime.
     scheduled: int = await link.run(_SCHEDULE, used, args, resend=own_ids == len(jobs))
     return scheduled
@@ -87,6 +96,7 @@ async def cancel(link: Link, keys: QueueKeys, job_ids: Sequence[str]) -> list[bo
         cancelled.update(job_id for job_id, found in zip(page, replies, strict=True) if found)
     for page in _pages([job_id for job_id in job_ids if job_id not in cancelled]):
         cancelled |= await _cancel_by_scan(link, keys, page)
+    await headers.forget_removed(link, keys, list(cancelled))
     return [job_id in cancelled for job_id in job_ids]
 
 
@@ -109,8 +119,10 @@ async def _cancel_by_scan(link: Link, keys: QueueKeys, job_ids: Sequence[str]) -
 
 async def due(link: Link, keys: QueueKeys, limit: int) -> Due:
     """The next round of jobs to promote."""
-    now_ms, depth, oldest, more, *job_ids = await link.run(_DUE, [keys.delayed], [limit, _ROUND_BYTES])
-    return Due(now_ms, depth, _whole_ms(float(oldest)) if oldest else None, bool(more), job_ids)
+    reply = await link.run(_DUE, [keys.delayed, keys.uses], [limit, _ROUND_BYTES])
+    now_ms, depth, oldest, more, with_headers, *job_ids = reply
+    oldest_ms = _whole_ms(float(oldest)) if oldest else None
+    return Due(now_ms, depth, oldest_ms, bool(more), bool(with_headers), job_ids)
 
 
 def _whole_ms(score: float) -> int:
@@ -118,18 +130,22 @@ def _whole_ms(score: float) -> int:
     return int(max(0.0, min(score, _FURTHEST_MS)))
 
 
-async def promote(link: Link, keys: QueueKeys, job_ids: Sequence[bytes], *, events_max: int) -> Promoted:
+async def promote(link: Link, keys: QueueKeys, due_now: Due, *, events_max: int) -> Promoted:
     """Moves the jobs found by `due` onto the stream."""
+    job_ids = due_now.job_ids
     own = [job_id for job_id in job_ids if job_id]
     index = keys.delayed_index("").encode()
     used: list[Argument] = [keys.delayed, keys.stream, keys.events, *(index + job_id for job_id in own)]
+    if due_now.with_headers:
+        prefix = keys.headers("").encode()
+        used += [prefix + job_id for job_id in own]
     moved, now_ms, first = await link.run(_PROMOTE, used, [events_max, len(job_ids), _ROUND_BYTES, *own])
     return Promoted(moved, max(0, now_ms - _whole_ms(float(first))) if first else 0)
 
 
 async def promote_one(link: Link, keys: QueueKeys, job_id: str, member: bytes, *, events_max: int) -> bool:
     """Moves one delayed job onto the stream; True if it was still delayed."""
-    used = [keys.delayed, keys.stream, keys.events, keys.delayed_index(job_id)]
+    used = [keys.delayed, keys.stream, keys.events, keys.delayed_index(job_id), keys.headers(job_id)]
     # Not resent: it would report a job that it had moved as missing.
     return bool(await link.run(_PROMOTE_ONE, used, [events_max, member], resend=False))
 

@@ -23,9 +23,22 @@ _PAGE = 500
 class Delivery:
     """One entry delivered to a worker."""
 
-    __slots__ = ("counted", "deliveries", "entry_id", "envelope", "held_at", "lost", "name", "quarantined", "read_at")
+    __slots__ = (
+        "counted",
+        "deliveries",
+        "entry_id",
+        "envelope",
+        "headers",
+        "held_at",
+        "lost",
+        "name",
+        "quarantined",
+        "read_at",
+    )
 
-    def __init__(self, entry_id: bytes, envelope: bytes | None, name: str, deliveries: int, read_at: float) -> None:
+    def __init__(
+        self, entry_id: bytes, envelope: bytes | None, name: str, deliveries: int, read_at: float, headers: bytes = b""
+    ) -> None:
         self.entry_id = entry_id
         self.envelope = envelope
         """None when the entry has no field `d`."""
@@ -34,6 +47,8 @@ class Delivery:
         """How often it was delivered before."""
         self.read_at = read_at
         """Monotonic seconds when it was requested: it became ours then or later."""
+        self.headers = headers
+        """As they are stored; empty if it has none."""
         self.held_at = float("inf")
         """Monotonic seconds since when heartbeats cover it."""
         self.lost = False
@@ -132,7 +147,7 @@ def _read_deliveries(entries: list[Any], read_at: float) -> list[Delivery]:
         else:
             named = dict(zip(fields[::2], fields[1::2], strict=True))
             name = named.get(b"n", b"").decode(errors="replace")
-            out.append(Delivery(entry[0], named.get(b"d"), name, 0, read_at))
+            out.append(Delivery(entry[0], named.get(b"d"), name, 0, read_at, named.get(b"h", b"")))
     return out
 
 

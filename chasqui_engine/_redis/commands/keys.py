@@ -20,6 +20,7 @@ class QueueKeys:
         "repeat",
         "scheduler_lock",
         "stream",
+        "uses",
     )
 
     def __init__(self, queue: str) -> None:
@@ -32,6 +33,7 @@ class QueueKeys:
         self.repeat = f"{self.prefix}:repeat"
         self.paused = f"{self.prefix}:paused"
         self.aborts = f"{self.prefix}:aborts"
+        self.uses = f"{self.prefix}:uses"
         self.promoter_lock = f"{self.prefix}:promoter:lock"
         self.scheduler_lock = f"{self.prefix}:scheduler:lock"
 
@@ -50,6 +52,10 @@ class QueueKeys:
     def log(self, job_id: str) -> str:
         """What its handler logged."""
         return f"{self.prefix}:log:{job_id}"
+
+    def headers(self, job_id: str) -> str:
+        """Its headers, for when its entry has none."""
+        return f"{self.prefix}:meta:{job_id}"
 
     def taken(self, job_id: str) -> str:
         """Exists while the id is taken."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from chasqui_engine._redis.client.link import Argument, Link
 from chasqui_engine._redis.client.replies import decode_text
-from chasqui_engine._redis.commands import scripts
+from chasqui_engine._redis.commands import headers, scripts
 from chasqui_engine._redis.commands.keys import QueueKeys
 
 _LIST_WAITING = scripts.load("stream/list_waiting")
@@ -70,6 +70,9 @@ async def remove_waiting(
         args += entry
     # Not resent: it would report what it had deleted as missing; so would those below.
     reply: list[int] = await link.run(_REMOVE_WAITING, used, args, resend=False)
+    await headers.forget_removed(
+        link, keys, [one.job_id for one, gone in zip(entries, reply, strict=True) if gone == 1]
+    )
     return reply
 
 
@@ -94,7 +97,9 @@ async def remove_delayed(
     for one in members:
         used += (keys.delayed_index(one.job_id), keys.taken(one.job_id))
         args += one
-    return [bool(found) for found in await link.run(_REMOVE_DELAYED, used, args, resend=False)]
+    removed = [bool(found) for found in await link.run(_REMOVE_DELAYED, used, args, resend=False)]
+    await headers.forget_removed(link, keys, [one.job_id for one, gone in zip(members, removed, strict=True) if gone])
+    return removed
 
 
 async def remove_dead(link: Link, keys: QueueKeys, letters: Sequence[tuple[str, str]]) -> list[bool]:
@@ -105,8 +110,8 @@ async def remove_dead(link: Link, keys: QueueKeys, letters: Sequence[tuple[str, 
 
 
 async def remove_outcome(link: Link, keys: QueueKeys, job_id: str) -> bool:
-    """Deletes a job's result or failure and its log, and frees its id; True if there was a result or failure."""
-    await link.call("DEL", keys.taken(job_id), keys.log(job_id))
+    """Deletes a job's result or failure, log and headers, and frees its id; True if there was a result or failure."""
+    await link.call("DEL", keys.taken(job_id), keys.log(job_id), keys.headers(job_id))
     return bool(await link.call("DEL", keys.result(job_id), keys.failure(job_id), resend=False))
 
 

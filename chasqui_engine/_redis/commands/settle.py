@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 from chasqui_engine._redis.client.link import Argument, Link
 from chasqui_engine._redis.commands import scripts
 from chasqui_engine._redis.commands.group import Delivery, GroupMember, _member_args
+from chasqui_engine._redis.commands.headers import HEADERS_TTL_S
 
 _ACK = scripts.load("group/ack", on_full_server="stream")
 _RETRY = scripts.load("group/retry", on_full_server="stream")
@@ -93,11 +94,18 @@ async def ack(
 
 async def retry(link: Link, member: GroupMember, retries: Sequence[Retry], *, events_max: int) -> list[int]:
     """Moves jobs to the delayed set; per job 1 (moved), 0 (owned by another worker) or -1 (server full)."""
-    args: list[Argument] = [*_member_args(link, member), events_max]
+    used = [member.keys.stream, member.keys.delayed, member.keys.events]
+    with_headers = any(one.delivery.headers for one in retries)
+    args: list[Argument] = [*_member_args(link, member), events_max, HEADERS_TTL_S if with_headers else ""]
     for one in retries:
         args += (one.delivery.entry_id, one.member, one.backoff_ms, one.job_id, one.delivery.name, one.attempt)
         args += (one.error, one.duration_us, "" if one.run_at_ms is None else one.run_at_ms)
-    reply: list[int] = await link.run(_RETRY, [member.keys.stream, member.keys.delayed, member.keys.events], args)
+        if with_headers:
+            used.append(member.keys.headers(one.job_id))
+            args.append(one.delivery.headers)
+    if with_headers:
+        used.append(member.keys.uses)
+    reply: list[int] = await link.run(_RETRY, used, args)
     return reply
 
 
@@ -115,7 +123,7 @@ async def bury(
         duration = "" if one.duration_us is None else one.duration_us
         delivery = one.delivery
         args += (delivery.entry_id, delivery.envelope or b"", delivery.name, one.reason, one.detail, one.job_id or "")
-        args += (one.attempt, one.error, duration, one.failure, index)
+        args += (one.attempt, one.error, duration, one.failure, index, delivery.headers)
     reply: list[int] = await link.run(_BURY, used, args)
     return reply
 

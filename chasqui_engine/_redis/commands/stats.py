@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from chasqui_engine._redis.client.link import CommandError, Link
-from chasqui_engine._redis.client.replies import decode_text
+from chasqui_engine._redis.client.replies import ReplyError, decode_text
 from chasqui_engine._redis.commands import scripts
 from chasqui_engine._redis.commands.keys import QueueKeys
 from chasqui_engine.values.durations import stored_ms
@@ -38,6 +38,14 @@ class QueueStats:
     paused: bool
 
 
+class Flags(NamedTuple):
+    """What workers keep looking at."""
+
+    paused: bool
+    with_headers: bool
+    """Whether jobs may have headers that are not in their entries."""
+
+
 class ConsumerStats(NamedTuple):
     """A consumer of a group, as the server knows it."""
 
@@ -57,6 +65,15 @@ async def set_paused(link: Link, keys: QueueKeys, paused: bool) -> bool:
 async def is_paused(link: Link, keys: QueueKeys) -> bool:
     """Whether the queue is paused."""
     return bool(await link.call("EXISTS", keys.paused))
+
+
+async def read_flags(link: Link, keys: QueueKeys) -> Flags:
+    """What a worker has to know of the queue, several times a second."""
+    replies = await link.call_many(("EXISTS", key) for key in (keys.paused, keys.uses))
+    for reply in replies:
+        if type(reply) is ReplyError:
+            raise CommandError(str(reply))
+    return Flags(*map(bool, replies))
 
 
 async def exists(link: Link, keys: QueueKeys) -> bool:

@@ -10,11 +10,23 @@ from chasqui_engine._redis.client.link import Argument, CommandError, Link
 from chasqui_engine._redis.client.replies import ReplyError, decode_text
 from chasqui_engine._redis.commands import scripts
 from chasqui_engine._redis.commands.fences import Fence
+from chasqui_engine._redis.commands.headers import HEADERS_TTL_S
 from chasqui_engine._redis.commands.keys import QueueKeys
 from chasqui_engine.codec.envelope import encode_payload
 from chasqui_engine.values.errors import QueueFullError
 
 _ADD = scripts.load("stream/add")
+
+
+class NewJob(NamedTuple):
+    """A job that is to be written."""
+
+    job_id: str
+    envelope: bytes
+    name: str
+    own_id: bool
+    """Whether the id is the caller's own: then it is added once."""
+    headers: bytes
 
 
 class Added(NamedTuple):
@@ -29,7 +41,7 @@ class Added(NamedTuple):
 async def add(
     link: Link,
     keys: QueueKeys,
-    jobs: Sequence[tuple[str, bytes, str | None]],
+    jobs: Sequence[NewJob],
     *,
     max_len: int,
     trim: bool,
@@ -37,22 +49,31 @@ async def add(
     fence: Fence | None = None,
     to_come: int = 0,
 ) -> Added:
-    """Adds (name, envelope, own id or None), all or none.
+    """Adds jobs, all or none.
 
     `to_come` more jobs of the same call must fit as well. A fence is for
     what is not trimmed and has a job without an id.
     """
     used = [keys.stream]
     known_as = ("", "") if fence is None else (fence.lane, fence.number)
+    with_headers = any(job.headers for job in jobs)
     args: list[Argument] = [max_len if trim else max_len - to_come, int(trim), taken_ttl_s, *known_as]
-    for name, envelope, own_id in jobs:
-        if own_id is None:
-            args += (name, envelope, 0)
-        else:
-            used.append(keys.taken(own_id))
+    args.append(HEADERS_TTL_S if with_headers else "")
+    own_ids = 0
+    for job_id, envelope, name, own_id, headers in jobs:
+        if own_id:
+            own_ids += 1
+            used.append(keys.taken(job_id))
             args += (name, envelope, len(used))
+        else:
+            args += (name, envelope, 0)
+        if with_headers:
+            used.append(keys.headers(job_id))
+            args += (headers, len(used))
+    if with_headers:
+        used.append(keys.uses)
     # Resent without a fence, jobs without an id would be added twice.
-    resend = len(used) == len(jobs) + 1 if fence is None else fence.holds
+    resend = own_ids == len(jobs) if fence is None else fence.holds
     try:
         added = Added(*await link.run(_ADD, used, args, resend=resend))
     except CommandError as err:

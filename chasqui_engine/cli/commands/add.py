@@ -43,6 +43,9 @@ async def add(
     attempts: AttemptsOption = None,
     backoff: BackoffOption = None,
     max_backoff: MaxBackoffOption = None,
+    header: Annotated[
+        list[str] | None, typer.Option("--header", metavar="NAME=VALUE", help="A header of the job; may be repeated.")
+    ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the result and show it.")] = False,
     timeout: Annotated[str, typer.Option("--timeout", metavar="TIME", help="How long to wait.")] = "30s",
 ) -> None:
@@ -52,6 +55,7 @@ async def add(
         "attempts": attempts,
         "delay_ms": _parse_moment(delay, at),
         "backoff": parse_backoff(backoff, max_backoff),
+        "headers": _parse_headers(header),
     }
     where = require_queue(None, queue, "default")
     payload = parse_payload(data, as_text, ", or pass --text for plain text")
@@ -83,6 +87,14 @@ def _parse_moment(delay: str | None, at: str | None) -> Any:
         check_delay(when.timestamp() * 1000 - now_ms())
         return when
     return None
+
+
+def _parse_headers(words: list[str] | None) -> dict[str, str] | None:
+    pairs = [word.partition("=") for word in words or []]
+    for name, equals, _ in pairs:
+        if not name or not equals:
+            fail(f"{name + equals!r} is no header", "write --header NAME=VALUE", exit_code=USAGE)
+    return {name: value for name, _, value in pairs} or None
 
 
 async def _wait_for_result(job: Job, queue: str, timeout_s: float) -> Any:

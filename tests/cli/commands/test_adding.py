@@ -11,6 +11,7 @@ import msgpack
 import pytest
 
 from chasqui_engine.cli.bulk.sources import _packable
+from chasqui_engine.codec.headers import decode_headers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -277,3 +278,16 @@ def test_bulk_of_parquet(cli: Callable[..., Any], queue: SyncQueue, tmp_path: Pa
     parquet.write_table(pa.table({"n": list(range(1200))}), path)
     assert cli("bulk", str(path), "-q", queue.name, "--json").json["added"] == 1200
     assert cli("bulk", str(path), "-q", queue.name, "--json").json["added"] == 0
+
+
+def test_headers_are_pairs(cli: Callable[..., Any], queue: SyncQueue, client: redis.Redis) -> None:
+    cli("add", "n", "1", "-q", queue.name, "--header", "tenant=42", "--header", "a=b=c", "--header", "empty=")
+    [(_, fields)] = client.xrange(stream(queue.name))  # type: ignore[misc]
+    assert decode_headers(fields[b"h"]).own == {"tenant": "42", "a": "b=c", "empty": ""}
+
+
+@pytest.mark.parametrize("word", ["tenant", "=42", ""])
+def test_what_is_no_header_is_said(cli: Callable[..., Any], queue: SyncQueue, word: str) -> None:
+    said = cli("add", "n", "1", "-q", queue.name, "--header", word)
+    assert (said.code, "--header NAME=VALUE" in said.err) == (2, True)
+    assert not queue.exists()

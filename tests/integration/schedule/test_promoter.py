@@ -186,7 +186,7 @@ async def test_a_round_ends_with_so_many_bytes(producer: Producer, raw: Redis) -
     link, keys = producer._link, producer._keys
     first = await delayed.due(link, keys, 256)
     assert (len(first.job_ids), first.more) == (4, True)
-    assert (await delayed.promote(link, keys, first.job_ids, events_max=100)).count == 4
+    assert (await delayed.promote(link, keys, first, events_max=100)).count == 4
     assert await raw.xlen(producer.stream_key) == 4
 
 
@@ -198,12 +198,12 @@ async def test_what_came_before_those_that_were_due_waits_for_the_next_round(pro
     assert announced.job_ids == [job_id.encode() for job_id in ids]
     early = encode_delayed("", encode_envelope("early", b"\xc0", 1))
     await raw.zadd(keys.delayed, {early: 1})
-    assert (await delayed.promote(link, keys, announced.job_ids, events_max=100)).count == 0
+    assert (await delayed.promote(link, keys, announced, events_max=100)).count == 0
     again = await delayed.due(link, keys, 256)
     assert again.job_ids == [b"early", *announced.job_ids]
-    assert (await delayed.promote(link, keys, again.job_ids, events_max=100)).count == 4
+    assert (await delayed.promote(link, keys, again, events_max=100)).count == 4
     # Sent a second time, as after an answer that was lost, it finds nothing to move.
-    assert (await delayed.promote(link, keys, again.job_ids, events_max=100)).count == 0
+    assert (await delayed.promote(link, keys, again, events_max=100)).count == 0
 
 
 async def test_names_and_ids_that_nobody_can_add_are_not_told(

@@ -49,17 +49,6 @@ local function visit_due(delayed, now_ms, most, most_bytes, stays, visit)
   return true
 end
 
--- Moves a member onto the stream. What cannot be taken apart goes there whole, for a worker to bury.
-local function promote_member(delayed, stream, member)
-  local at = name_end(member) or 0
-  if at <= 4 then
-    redis.call('XADD', stream, '*', 'd', at == 0 and member or string.sub(member, 5))
-  else
-    redis.call('XADD', stream, '*', 'd', string.sub(member, at + 1), 'n', string.sub(member, 5, at))
-  end
-  redis.call('ZREM', delayed, member)
-end
-
 -- The name, for an event; one that is too long for any job is left out.
 local function told_name(member)
   local at = name_end(member)
