@@ -25,11 +25,8 @@ def check_core(readme: Path) -> None:
 
 
 def check_embedded(readme: Path) -> None:
-    program = re.findall(r"```python\n(.*?)```", readme.read_text(encoding="utf-8"), re.DOTALL)[0]
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", program], check=True, capture_output=True, text=True, timeout=120
-    )
-    assert "ada@example.com" in done.stdout
+    done = _run_python(_example_with("asyncio.run(", readme))
+    assert done == "{'rendered': '2026-11-19'}\n", done
 
 
 def check_cli(readme: Path) -> None:
@@ -72,6 +69,7 @@ def check_airflow(readme: Path) -> None:
         needed = NEEDED_BY.get(module.name.rpartition(".")[2])
         if needed is None or find_spec(needed):
             import_module(module.name)
+    _run_python(_example_with("from airflow", readme))
 
 
 def check_spark(readme: Path) -> None:
@@ -85,6 +83,17 @@ def check_spark(readme: Path) -> None:
             spark = start_session("local[2]", quick=True)
             assert spark.read.format("chasqui").options(url=url, queue="q", entity="jobs").load().count() == 3
             spark.stop()
+
+
+def _example_with(text: str, readme: Path) -> str:
+    """README's example that has this in it."""
+    examples: list[str] = re.findall(r"```python\n(.*?)```", readme.read_text(encoding="utf-8"), re.DOTALL)
+    return next(example for example in examples if text in example)
+
+
+def _run_python(program: str) -> str:
+    command = [sys.executable, "-I", "-c", program]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, timeout=120).stdout
 
 
 def main(extras: str, readme: str) -> None:

@@ -1,8 +1,10 @@
-"""Every example runs: `dag.test()` with real servers and workers."""
+"""Every example, and the DAG of the README, runs: `dag.test()` with real servers and workers."""
 
 from __future__ import annotations
 
 import importlib.util
+import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +16,7 @@ from chasqui_engine import Job, SyncQueue
 from chasqui_provider.task_functions import TaskFunctions
 from tests.provider.helpers import worker_thread
 from tests.servers import ServerProcess
+from tests.support.page_blocks import blocks_of
 
 # A whole run goes through parts of Airflow that warn of their own libraries.
 pytestmark = [
@@ -22,7 +25,8 @@ pytestmark = [
     pytest.mark.usefixtures("airflow_tables"),
 ]
 
-EXAMPLES = Path(__file__).parents[3] / "dags_examples"
+ROOT = Path(__file__).parents[3]
+EXAMPLES = ROOT / "dags_examples"
 
 
 @pytest.fixture
@@ -112,3 +116,24 @@ def test_task_on_worker(server: ServerProcess) -> None:
         finished, values = run("task_on_worker")
     assert finished.state == "success"
     assert values["show"] == "3 words"
+
+
+def test_the_dag_of_the_readme(server: ServerProcess, tmp_path: Path) -> None:
+    async def render(job: Job) -> dict[str, str]:
+        return {"rendered": job.data["day"]}
+
+    [code] = [block.code for block in blocks_of(ROOT / "README.md") if "with DAG(" in block.code]
+    (tmp_path / "readme.py").write_text(code, encoding="utf-8")
+    command = [Path(sys.executable).parent / "airflow", "dags", "test", "invoices", "2026-11-19"]
+    with worker_thread(server.url, "invoices", render):
+        done = subprocess.run(
+            command,
+            env={**os.environ, "AIRFLOW__CORE__DAGS_FOLDER": str(tmp_path)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=100,
+            check=False,
+        )
+    assert done.returncode == 0, done.stdout
+    assert "{'rendered': '2026-11-19'}" in done.stdout
