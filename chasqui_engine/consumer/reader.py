@@ -10,7 +10,7 @@ from chasqui_engine._redis.commands import group, headers, stats
 from chasqui_engine._redis.commands.group import Delivery, Pending
 from chasqui_engine.consumer.context import ConsumerContext
 from chasqui_engine.consumer.in_flight import POISON_SUSPECT
-from chasqui_engine.consumer.orphans import Orphans
+from chasqui_engine.consumer.orphaned_entries import Orphans
 from chasqui_engine.consumer.reclaim import IdleEntries
 from chasqui_engine.metrics.events import ReaderBatch
 from chasqui_engine.runtime.aio import cancel_and_wait

@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from chasqui_engine.dashboard import pages
 from chasqui_engine.dashboard.api import (
     actions,
-    dead_queries,
+    dead_letter_lists,
     job_actions,
     job_search,
     lists,
@@ -44,6 +44,6 @@ def create_app(connections: Connections, guard: Guard, settings: DashboardSettin
     app.state.dashboard = dashboard
     app.add_middleware(SecurityHeaders)
     handle_errors(app)
-    for part in (queries, lists, dead_queries, job_search, actions, job_actions, repeatable_actions, pages):
+    for part in (queries, lists, dead_letter_lists, job_search, actions, job_actions, repeatable_actions, pages):
         app.include_router(part.router)
     return app

@@ -15,7 +15,7 @@ from chasqui_provider.connection.settings import DEFAULT_CONN_ID
 from chasqui_provider.conversion import as_ids, short_text
 from chasqui_provider.triggers.payloads import QuietEvent, result_event
 from chasqui_provider.waiting.results import OnDead, check_on_dead
-from chasqui_provider.waiting.waits import shared_waits
+from chasqui_provider.waiting.shared_waits import shared_waits
 
 _KILL_TIMEOUT_S = 5.0
 _ENDED = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"})

@@ -13,7 +13,7 @@ from chasqui_provider.hooks.chasqui import ChasquiHook
 from chasqui_provider.triggers.payloads import outcomes_of
 from chasqui_provider.version_compat import AirflowFailException
 from chasqui_provider.waiting.outcome import COMPLETED, DEAD, Outcome, completed_outcome, expired_outcome
-from chasqui_provider.waiting.waits import Waits
+from chasqui_provider.waiting.shared_waits import Waits
 
 _READ_TIMEOUT_S = 10.0
 _NAMED = 5

@@ -7,7 +7,7 @@ import re
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from chasqui_engine._redis.client.spellings import respell
+from chasqui_engine._redis.client.url_spellings import respell
 from chasqui_engine.values.config import DEFAULT_URL, URL_VARIABLE
 from chasqui_engine.values.errors import ConfigError
 

@@ -151,7 +151,7 @@ async def promote_one(link: Link, keys: QueueKeys, job_id: str, member: bytes, *
 
 
 _FIND_DELAYED = scripts.load("delayed/find")
-_MOVE_DELAYED = scripts.load("delayed/move")
+_RESCHEDULE = scripts.load("delayed/reschedule")
 _PAGE = 1000
 
 
@@ -198,4 +198,4 @@ async def move_delayed(
 ) -> bool:
     """Gives a delayed job another time; True if it was still delayed."""
     used = [keys.delayed, keys.taken(job_id), keys.delayed_index(job_id)]
-    return bool(await link.run(_MOVE_DELAYED, used, [member, run_at_ms, taken_ttl_s]))
+    return bool(await link.run(_RESCHEDULE, used, [member, run_at_ms, taken_ttl_s]))

@@ -2,7 +2,7 @@
 import { alarmBanner } from "./alarms.js";
 import { get, post, watch } from "./api.js";
 import { chart } from "./chart.js";
-import { deadTab } from "./dead.js";
+import { deadTab } from "./dead_letters.js";
 import { ask, command, empty, h, keyed, say, toast } from "./dom.js";
 import { count, duration, rate, setNow } from "./format.js";
 import { activeTab, delayedTab, repeatablesTab, waitingTab } from "./lists.js";

@@ -13,7 +13,7 @@ from redis.asyncio import Redis
 from chasqui_engine import JobFailedError, Queue
 from chasqui_provider.sensors.chasqui import ChasquiJobResultSensor
 from chasqui_provider.triggers.chasqui import ChasquiJobResultTrigger
-from chasqui_provider.waiting import waits
+from chasqui_provider.waiting import shared_waits
 from chasqui_provider.waiting.results import JobDeadError, ResultExpiredError
 from tests.provider.helpers import worker
 
@@ -67,7 +67,7 @@ async def test_a_poke_finds_ends_behind_many_events(client: Redis, queue_name: s
     await tell(client, queue_name, ("failed", "died"), ("dlq", "died"), ("completed", "gone"), ("active", "runs"))
     for _ in range(LONG // 5000):
         await tell(client, queue_name, *[("waiting", f"other-{n}") for n in range(5000)])
-    await asyncio.sleep(waits._SETTLED_MS / 1000)
+    await asyncio.sleep(shared_waits._SETTLED_MS / 1000)
     with pytest.raises(JobDeadError, match=r"died is dead after 2 run.*dlq-reason.*failed-reason"):
         await poke_again(queue_name, ["runs", "died"])
     with pytest.raises(ResultExpiredError, match="gone"):
@@ -95,7 +95,7 @@ async def test_a_dead_letter_of_an_earlier_run_is_not_taken(
 async def test_few_at_a_time_are_looked_for_among_the_dead(
     valkey_queue_url: str, client: Redis, queue_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waits, "_LOOKUPS", 2)
+    monkeypatch.setattr(shared_waits, "_LOOKUPS", 2)
     await die_and_be_forgotten(valkey_queue_url, client, queue_name, "forgotten")
     trigger = ChasquiJobResultTrigger([*(f"unknown-{n}" for n in range(9)), "forgotten"], queue_name)
     (outcome,) = await asyncio.wait_for(fire(trigger), 40)

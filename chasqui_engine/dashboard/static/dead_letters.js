@@ -2,7 +2,7 @@
 import { asker } from "./api.js";
 import { empty, failure, h, say } from "./dom.js";
 import { count } from "./format.js";
-import { letter } from "./letters.js";
+import { letter } from "./dead_letter.js";
 import { filterForm, toolbar } from "./selection.js";
 
 const TITLES = ["Died", "Job", "Name", "Reason", "Error", "Payload", ""];

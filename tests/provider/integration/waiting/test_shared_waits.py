@@ -16,7 +16,7 @@ from chasqui_provider.operators.chasqui import ChasquiEnqueueOperator
 from chasqui_provider.sensors.chasqui import ChasquiJobResultSensor
 from chasqui_provider.triggers.chasqui import ChasquiJobResultTrigger
 from chasqui_provider.waiting.results import ChasquiUnavailableError, JobDeadError, ResultExpiredError
-from chasqui_provider.waiting.waits import _shared
+from chasqui_provider.waiting.shared_waits import _shared
 from tests.provider.helpers import worker, worker_thread
 from tests.servers import ServerProcess
 from tests.support.waiting import until
