@@ -111,7 +111,7 @@ class RedisProtocol(asyncio.Protocol):
     def _moves(self, now: float) -> bool:
         """Whether bytes moved recently: a large reply on a slow network is still arriving."""
         before, self._unsent_bytes = self._unsent_bytes, self._transport.get_write_buffer_size()
-        return now - self._heard_at < _SIGN_OF_LIFE_S or self._unsent_bytes not in (0, before)
+        return now - self._heard_at < _SIGN_OF_LIFE_S or self._unsent_bytes != before
 
     def data_received(self, data: bytes) -> None:
         reader, waiting = self._reader, self._waiting

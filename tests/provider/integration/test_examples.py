@@ -118,6 +118,7 @@ def test_task_on_worker(server: ServerProcess) -> None:
     assert values["show"] == "3 words"
 
 
+@pytest.mark.timeout(300)
 def test_the_dag_of_the_readme(server: ServerProcess, tmp_path: Path) -> None:
     async def render(job: Job) -> dict[str, str]:
         return {"rendered": job.data["day"]}
@@ -132,7 +133,7 @@ def test_the_dag_of_the_readme(server: ServerProcess, tmp_path: Path) -> None:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=100,
+            timeout=250,
             check=False,
         )
     assert done.returncode == 0, done.stdout

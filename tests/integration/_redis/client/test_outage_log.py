@@ -124,6 +124,7 @@ async def test_a_command_that_takes_long_to_leave_is_waited_for() -> None:
         while left > 0:
             left -= len(await reader.read(2**20))
             await asyncio.sleep(0.01)
+        await asyncio.sleep(1)  # the last bytes have left, and the server has yet to read them
         writer.write(b"+OK\r\n")
 
     assert await exchange(sip, bytes(size), 0.2) == [b"OK"]

@@ -148,7 +148,7 @@ async def test_a_server_that_was_killed_and_is_back_after_two_seconds(queue_name
     with ServerProcess(extra_args=("--appendonly", "yes", "--appendfsync", "always")) as server:
         async with (
             working(queue_name, server.url, store_results=True) as ledger,
-            Queue(queue_name, redis_url=server.url) as queue,
+            Queue(queue_name, redis_url=server.url, connection_patience=30) as queue,
             contextlib.aclosing(Watch(queue_name, server.url)) as watch,
         ):
             for n in range(100):
