@@ -15,12 +15,15 @@ from chasqui_engine.consumer.buffer import PrefetchBuffer
 from chasqui_engine.consumer.clock_steps import ClockSteps
 from chasqui_engine.consumer.context import ConsumerContext
 from chasqui_engine.consumer.execution.fork_guard import guard_against_forks
-from chasqui_engine.consumer.execution.handler import Handler, Handlers
+from chasqui_engine.consumer.execution.handler import Handler, Handlers, RunHandler
 from chasqui_engine.consumer.heartbeat import Heartbeat
 from chasqui_engine.consumer.in_flight import InFlight
 from chasqui_engine.consumer.reader import Reader
 from chasqui_engine.consumer.runner import JobRunner
 from chasqui_engine.consumer.settlement import Settler
+from chasqui_engine.consumer.stopping.early_stop import EarlyStop
+from chasqui_engine.consumer.stopping.limits import check_memory, limit_runs, watch_memory
+from chasqui_engine.consumer.stopping.until_empty import UntilEmpty
 from chasqui_engine.metrics.safe_sink import guard
 from chasqui_engine.runtime.aio import Stop, cancel_and_wait
 from chasqui_engine.runtime.clock import monotonic
@@ -57,14 +60,21 @@ class Consumer:
         self._config = config or ConsumerConfig()
         self._fetch = credential_provider
 
-    async def run(self, handler: Handler, shutdown: Stop, started: asyncio.Event | None = None) -> None:
+    async def run(
+        self, handler: Handler, shutdown: Stop, started: asyncio.Event | None = None, *, burst: bool = False
+    ) -> None:
         """Runs jobs until `shutdown` is set, then lets running jobs finish within the deadline.
 
-        `started` is set as soon as the server is reached and jobs are taken.
+        `started` is set as soon as the server is reached and jobs are taken. With `burst` it ends when there is
+        nothing to do.
         """
+        config = self._config
+        check_memory(config)
+        may_stop_itself = burst or config.max_jobs is not None or config.max_rss_mb is not None
+        shutdown = EarlyStop(shutdown) if may_stop_itself else shutdown
         connector = self._connector()
         try:
-            running = _Running(connector, self._connector(), handler, self._config, shutdown)
+            running = _Running(connector, self._connector(), handler, config, shutdown, burst=burst)
             await running.start()
             if started is not None:
                 started.set()
@@ -83,9 +93,17 @@ class _Running:
     """One run of a consumer."""
 
     def __init__(
-        self, connector: Connector, heart: Connector, handler: Handler, config: ConsumerConfig, shutdown: Stop
+        self,
+        connector: Connector,
+        heart: Connector,
+        handler: Handler,
+        config: ConsumerConfig,
+        shutdown: Stop,
+        *,
+        burst: bool,
     ) -> None:
         self._config = config
+        self._early_stop = shutdown if isinstance(shutdown, EarlyStop) else None
         self._reads = connector.link(FOR_EVER)
         self._commands = commands = connector.link(FOR_EVER)
         self._member = member = GroupMember(connector.keys, config.group, config.consumer_id)
@@ -95,7 +113,7 @@ class _Running:
         self._clock = clock = ClockSteps(commands, config.queue_name)
         context = ConsumerContext(commands, member, config, in_flight, buffer, guard(config.metrics), clock)
         self._settler = Settler(context)
-        self._runner = JobRunner(context, self._handlers.run, self._settler)
+        self._runner = JobRunner(context, self._wrap(self._handlers.run), self._settler)
         self._reader = Reader(context, self._reads)
         deadline_s = config.shutdown_deadline_secs
         self._heartbeat = Heartbeat(heart, member, in_flight, config.claim_min_idle_ms, shutdown, deadline_s)
@@ -105,6 +123,14 @@ class _Running:
         self._reading: list[asyncio.Task[None]] = []
         self._working: list[asyncio.Task[None]] = []
         self._duties: list[asyncio.Task[None]] = []
+        self._watching: list[asyncio.Task[None]] = []
+        self._until_empty = UntilEmpty(commands, member, config) if burst else None
+
+    def _wrap(self, run: RunHandler) -> RunHandler:
+        """What the runner calls for a job: the handler, and around it what was asked for."""
+        if self._early_stop is not None and self._config.max_jobs is not None:
+            run = limit_runs(run, self._config.max_jobs, self._early_stop)
+        return run
 
     async def start(self) -> None:
         """Connects and starts every stage."""
@@ -124,12 +150,21 @@ class _Running:
             self._duties.append(asyncio.create_task(self._promotion.run(self._stop_duties), name="chasqui-promoter"))
         if self._config.run_scheduler:
             self._duties.append(asyncio.create_task(self._scheduling.run(self._stop_duties), name="chasqui-scheduler"))
+        if self._early_stop is not None:
+            self._watch(self._early_stop)
+
+    def _watch(self, stop: EarlyStop) -> None:
+        if self._config.max_rss_mb is not None:
+            watching = watch_memory(self._config.max_rss_mb, stop)
+            self._watching.append(asyncio.create_task(watching, name="chasqui-memory"))
+        if self._until_empty is not None:
+            self._watching.append(asyncio.create_task(self._until_empty.watch(stop), name="chasqui-burst"))
 
     async def until(self, shutdown: Stop) -> None:
         """Waits for the signal, or for the first stage that fails, and stops."""
         signal = asyncio.create_task(shutdown.wait())
         stages: list[asyncio.Future[Any]] = [signal, self._settler.failure]
-        stages += [*self._reading, *self._working, *self._duties]
+        stages += [*self._reading, *self._working, *self._duties, *self._watching]
         try:
             ended, _ = await asyncio.wait(stages, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -142,7 +177,7 @@ class _Running:
     async def _stop(self) -> None:
         deadline = monotonic() + self._config.shutdown_deadline_secs
         self._stop_duties.set()
-        await cancel_and_wait(*self._reading)
+        await cancel_and_wait(*self._reading, *self._watching)
         # Only after the connection is gone can the server no longer deliver entries to it that would go unseen.
         self._reads.drop()
         await asyncio.sleep(0)

@@ -242,6 +242,10 @@ class ConsumerConfig(_EmitsEvents):
     """Whether jobs that expired go to the dead letters."""
     run_plain_in: RunPlainIn = "thread"
     """Where handlers that are plain functions run: "thread" or "process"."""
+    max_jobs: int | None = None
+    """After this many runs of a handler it stops as if told to; None is never."""
+    max_rss_mb: int | None = None
+    """When its process takes more memory than this (resident, in MiB) it stops as if told to; None is never."""
     relay: bool = False
     """For a handler that only forwards jobs to another system: a run is an offer to it. So `max_attempts` counts, not
     the job's own number; and jobs are not quarantined after workers went silent with them."""
@@ -277,6 +281,7 @@ class ConsumerConfig(_EmitsEvents):
             _check_seconds(self, "time_limit_secs")
         if self.max_age_secs is not None:
             _check_seconds(self, "max_age_secs")
+        _check_whole(self, 1, *(name for name in ("max_jobs", "max_rss_mb") if getattr(self, name) is not None))
         _warn_if_given(self, "delayed_max_stream_len", _PRODUCERS_CAP)
 
     def promoter(self, **changes: Any) -> PromoterConfig:

@@ -31,6 +31,8 @@ class Worker:
     - `time_limit_secs`: longest a handler may run, as a number or a function of the job.
     - `max_age_secs`: a job that has not begun so long after it was added, or was due, expires: it ends without a run.
       `dead_letter_expired` puts it into the dead letters.
+    - `max_jobs`, `max_rss_mb`: after so many runs, or when the process takes more memory (MiB), it stops as if told to,
+      and `run` returns: whatever keeps it running starts it again.
     - `shutdown_deadline_secs`: how long running jobs may take to end at a stop (30).
     - `log_job_ids`: whether `JobIdFilter` can say which job a log record of a handler belongs to.
     - `credential_provider`: a function that gives user and password whenever a connection is opened.
@@ -56,6 +58,8 @@ class Worker:
         max_age_secs: float | None = None,
         dead_letter_expired: bool = False,
         run_plain_in: RunPlainIn | None = None,
+        max_jobs: int | None = None,
+        max_rss_mb: int | None = None,
         shutdown_deadline_secs: float | None = None,
         max_attempts: int = _MAX_ATTEMPTS,
         backoff: BackoffLike | None = None,
@@ -108,14 +112,19 @@ class Worker:
         """Whether `close` was called."""
         return self._closed
 
-    async def run(self) -> None:
-        """Runs jobs until `close()`. A second concurrent call waits for the same end."""
+    async def run(self, *, burst: bool = False) -> None:
+        """Runs jobs until `close()`. A second concurrent call waits for the same end.
+
+        With `burst` it also returns when there is nothing to do: no job waits, none runs here, and none that is
+        delayed, to be retried or repeated is due. A paused queue ends it too.
+        """
         if not self.is_running:
             self._shutdown = StopSignal()
             if self._closed:
                 self._shutdown.set()
             self._started.clear()
-            self._running = asyncio.create_task(self._consumer.run(self._handler, self._shutdown, self._started))
+            running = self._consumer.run(self._handler, self._shutdown, self._started, burst=burst)
+            self._running = asyncio.create_task(running)
         assert self._running is not None
         try:
             await asyncio.shield(self._running)

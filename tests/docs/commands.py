@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 RUN = frozenset({"airflow", "cat", "chasqui", "curl", "export"})
 """What a page's test runs."""
-RUNS_ON = re.compile(r"chasqui (worker|watch|dashboard|exporter|events .*--follow)\b")
+RUNS_ON = re.compile(r"chasqui (worker(?!.* --burst)|watch|dashboard|exporter|events .*--follow)\b")
 """What goes on until somebody stops it."""
 WAITS_FOR_OTHERS = re.compile(r"\bevents\b")
 """… and says nothing before something happens."""

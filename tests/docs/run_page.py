@@ -103,7 +103,8 @@ class Page:
         for port, free in self._free_ports.items():
             command = command.replace(port, free)
         _print(f"$ {command}", flush=True)
-        if command.startswith("chasqui ") and "|" not in command and not RUNS_ON.match(command):
+        is_worker = command.startswith("chasqui worker ")  # which needs a process: it listens to signals
+        if command.startswith("chasqui ") and "|" not in command and not RUNS_ON.match(command) and not is_worker:
             await self._chasqui(command)
             return
         process = await asyncio.create_subprocess_exec(

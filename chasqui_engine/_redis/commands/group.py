@@ -17,6 +17,7 @@ _REMOVE_CONSUMER = scripts.load("group/remove_consumer", on_full_server="stream"
 _HEARTBEAT = scripts.load("group/heartbeat", on_full_server="stream")
 _SET_DELIVERY_COUNTS = scripts.load("group/set_delivery_counts", on_full_server="stream")
 _LIST_ORPHANS = scripts.load("group/list_orphans", on_full_server="stream")
+_FIND_WORK = scripts.load("group/find_work")
 _PAGE = 500
 
 
@@ -175,6 +176,26 @@ async def set_delivery_counts(link: Link, member: GroupMember, counts: Sequence[
             args += one
         lost += await link.run(_SET_DELIVERY_COUNTS, [member.keys.stream], args)
     return lost
+
+
+class Work(NamedTuple):
+    """Whether there is anything to do for a consumer."""
+
+    waiting: bool
+    in_flight: bool
+    """Delivered to this consumer, and not settled."""
+    due: bool
+    """A delayed job."""
+    to_fire: bool
+    """A repeatable."""
+
+
+async def find_work(link: Link, member: GroupMember, *, delayed: bool, repeatables: bool) -> Work:
+    """What there is to do for the consumer; without what is delayed, or repeatable, if it does not care for that."""
+    keys = member.keys
+    reply = await link.run(_FIND_WORK, [keys.stream, keys.delayed, keys.repeat], [member.group, member.consumer])
+    waiting, in_flight, due, to_fire = map(bool, reply)
+    return Work(waiting, in_flight, due and delayed, to_fire and repeatables)
 
 
 async def release(link: Link, member: GroupMember, entry_ids: Sequence[bytes]) -> int:

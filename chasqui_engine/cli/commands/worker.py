@@ -33,6 +33,29 @@ LogFormatOption = Annotated[
 LogJobIdsOption = Annotated[
     bool, typer.Option("--log-job-ids", help="Add the job's id to what its handler logs; JSON always has it.")
 ]
+BurstOption = Annotated[
+    bool, typer.Option("--burst", help="End when no job waits, runs here, or is due; exit code 1 if one died.")
+]
+MaxJobsOption = Annotated[
+    int | None, typer.Option("--max-jobs", min=1, metavar="N", help="Stop after N runs; of a group, a new one starts.")
+]
+MaxRssOption = Annotated[
+    int | None, typer.Option("--max-rss", min=1, metavar="MB", help="Stop when the process takes more memory.")
+]
+TargetArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODULE[:HANDLER]",
+        help='A function of a job, a registry, or a module whose functions carry @handler("name").',
+    ),
+]
+MetricsHostOption = Annotated[str, typer.Option("--metrics-host", help="The address to serve metrics at.")]
+StoreResultsOption = Annotated[bool, typer.Option("--store-results", help="Keep what handlers return.")]
+ConcurrencyOption = Annotated[int, typer.Option("--concurrency", "-c", min=1, help="Concurrent jobs per process.")]
+MetricsPortOption = Annotated[
+    int | None,
+    typer.Option("--metrics-port", min=1, max=_LAST_PORT, help="Serve Prometheus metrics; process N at PORT + N."),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -42,23 +65,17 @@ def register(app: typer.Typer) -> None:
 
 async def worker(
     session: Session,
-    target: Annotated[
-        str,
-        typer.Argument(
-            metavar="MODULE[:HANDLER]",
-            help='A function of a job, a registry, or a module whose functions carry @handler("name").',
-        ),
-    ],
+    target: TargetArgument,
     queue: QueueOption = None,
-    concurrency: Annotated[int, typer.Option("--concurrency", "-c", min=1, help="Concurrent jobs per process.")] = 100,
+    concurrency: ConcurrencyOption = 100,
     processes: Annotated[int, typer.Option("--processes", "-p", min=1, help="Worker processes.")] = 1,
     reload: Annotated[bool, typer.Option("--reload", help="Restart when a Python file here changes.")] = False,
-    metrics_port: Annotated[
-        int | None,
-        typer.Option("--metrics-port", min=1, max=_LAST_PORT, help="Serve Prometheus metrics; process N at PORT + N."),
-    ] = None,
-    metrics_host: Annotated[str, typer.Option("--metrics-host", help="The address to serve metrics at.")] = "127.0.0.1",
-    store_results: Annotated[bool, typer.Option("--store-results", help="Keep what handlers return.")] = False,
+    burst: BurstOption = False,
+    max_jobs: MaxJobsOption = None,
+    max_rss: MaxRssOption = None,
+    metrics_port: MetricsPortOption = None,
+    metrics_host: MetricsHostOption = "127.0.0.1",
+    store_results: StoreResultsOption = False,
     max_attempts: Annotated[int, typer.Option("--max-attempts", min=1, help="Runs of a job in total.")] = 25,
     time_limit: TimeLimitOption = None,
     deadline: DeadlineOption = None,
@@ -76,34 +93,47 @@ async def worker(
     """
     from chasqui_engine.cli.worker.run import Plan, run_here
 
-    _check_choice("--plain-in", plain_in, ("thread", "process"))
-    _check_choice("--log-level", log_level, LEVELS)
-    _check_choice("--log-format", log_format, FORMATS)
     logs = LogOptions(log_level, log_format, log_job_ids)
+    _check_choices(plain_in, logs)
+    _check_end(burst, reload)
     options: dict[str, Any] = {
         "concurrency": concurrency,
         "store_results": store_results,
         "max_attempts": max_attempts,
         "group": group,
         "run_plain_in": plain_in,
+        "max_jobs": max_jobs,
+        "max_rss_mb": max_rss,
         "time_limit_secs": None if time_limit is None else parse_duration_ms(time_limit) / 1000,
         "shutdown_deadline_secs": _deadline_s(deadline, reload),
     }
-    name = require_queue(None, queue, "default")
     _check_ports(metrics_port, processes)
+    name = require_queue(None, queue, "default")
     if child is None and (processes > 1 or reload):
         from chasqui_engine.cli.worker.process_group import WorkerGroup
 
         given = _child_arguments(session, target, name, metrics_port, metrics_host, options) + _log_arguments(logs)
-        return await WorkerGroup(session, name, given, processes, group=group, reload=reload).run()
+        given += ["--burst"] * burst
+        return await WorkerGroup(session, name, given, processes, group=group, reload=reload, burst=burst).run()
     port = None if metrics_port is None else metrics_port + (child or 0)
     parent = None if child_fd is None else socket.socket(fileno=child_fd)
-    return await run_here(session, Plan(target, name, options, metrics_host, port, logs), parent)
+    return await run_here(session, Plan(target, name, options, metrics_host, port, logs, burst), parent)
+
+
+def _check_choices(plain_in: str, logs: LogOptions) -> None:
+    _check_choice("--plain-in", plain_in, ("thread", "process"))
+    _check_choice("--log-level", logs.level, LEVELS)
+    _check_choice("--log-format", logs.format, FORMATS)
 
 
 def _check_choice(option: str, given: str, choices: tuple[str, ...]) -> None:
     if given not in choices:
         fail(f"{option} cannot be {given!r}", f"choose one of {', '.join(choices)}", exit_code=USAGE)
+
+
+def _check_end(burst: bool, reload: bool) -> None:
+    if burst and reload:
+        fail("--burst ends, and --reload never does", "leave out one of them", exit_code=USAGE)
 
 
 def _log_arguments(logs: LogOptions) -> list[str]:
@@ -135,6 +165,9 @@ def _child_arguments(
     for flag, seconds in (("--time-limit", "time_limit_secs"), ("--deadline", "shutdown_deadline_secs")):
         if options[seconds] is not None:
             words += [flag, f"{options[seconds]}s"]
+    for flag, limit in (("--max-jobs", "max_jobs"), ("--max-rss", "max_rss_mb")):
+        if options[limit] is not None:
+            words += [flag, str(options[limit])]
     if session.url is not None:
         # Not as an argument, because `ps` would show its password.
         os.environ["CHASQUI_REDIS_URL"] = session.url

@@ -43,7 +43,15 @@ class WorkerGroup:
     """Keeps `count` children alive until it is stopped."""
 
     def __init__(
-        self, session: Session, queue: str, arguments: Sequence[str], count: int, *, group: str, reload: bool
+        self,
+        session: Session,
+        queue: str,
+        arguments: Sequence[str],
+        count: int,
+        *,
+        group: str,
+        reload: bool,
+        burst: bool = False,
     ) -> None:
         self._session = session
         self._queue = queue
@@ -51,6 +59,7 @@ class WorkerGroup:
         self._arguments = list(arguments)
         self._children = [_Child(index) for index in range(count)]
         self._reload = reload
+        self._burst = burst
         self._line = StatusLine()
         self._line.shown = self._line.shown and not session.as_json
         self._stop = asyncio.Event()
@@ -81,7 +90,7 @@ class WorkerGroup:
             self._line.shown = False
         total = self._total()
         self._say("stopped", f"stopped: {total.done:,} done, {total.failed:,} failed, {total.dead:,} dead")
-        return self._broken or 0
+        return self._broken or (FAILED if self._burst and total.dead else 0)
 
     def _handle_signal(self) -> None:
         if self._stop.is_set():
@@ -107,6 +116,12 @@ class WorkerGroup:
             if self._stop.is_set():
                 return
             if generation != self._generation:
+                continue
+            if self._burst and code == (FAILED if child.before.dead else 0):
+                return
+            if code == 0:
+                # It has reached one of its limits.
+                self._line.say(f"worker {child.index} stopped by itself; starting another")
                 continue
             if self._proven != generation:
                 if not self._reload:

@@ -16,7 +16,7 @@ from typing import Any
 
 from chasqui_engine import ConfigError, JobIdFilter, Worker
 from chasqui_engine.cli.logs import LogOptions
-from chasqui_engine.cli.session import INTERRUPTED, Session, print_json
+from chasqui_engine.cli.session import FAILED, INTERRUPTED, Session, print_json
 from chasqui_engine.cli.worker.handler_loader import load_handler
 from chasqui_engine.cli.worker.queue_status import QueueStatus
 from chasqui_engine.cli.worker.status_line import Rate, StatusLine, Tally, printing_above, worker_line
@@ -42,6 +42,7 @@ class Plan:
     metrics_host: str
     metrics_port: int | None
     logs: LogOptions
+    burst: bool = False
 
 
 async def run_here(session: Session, plan: Plan, child: socket.socket | None = None) -> int:
@@ -62,14 +63,14 @@ async def run_here(session: Session, plan: Plan, child: socket.socket | None = N
     background = [asyncio.create_task(_report(child, tally, worker) if child else _draw(session, plan, tally, line))]
     try:
         with printing_above(line):
-            await worker.run()
+            await worker.run(burst=plan.burst)
     finally:
         await cancel_and_wait(*background)
         line.clear()
         line.shown = False
     if child is None:
         _say(session, line, "stopped", plan, {**tally.numbers.as_dict(), "seconds": round(monotonic() - started, 1)})
-    return 0
+    return FAILED if plan.burst and tally.numbers.dead else 0
 
 
 class _Stopping:
@@ -143,7 +144,8 @@ def _say(session: Session, line: StatusLine, what: str, plan: Plan, facts: dict[
         line.say(f"worker for {plan.queue}: {plan.target}, concurrency {at_once}. Ctrl-C stops it")
     else:
         counts = f"{facts['done']:,} done, {facts['failed']:,} failed, {facts['dead']:,} dead"
-        line.say(f"stopped after {facts['seconds']} s: {counts}")
+        retried = f"; {facts['retried']:,} retried, and what of them is not due yet is left" if facts["retried"] else ""
+        line.say(f"stopped after {facts['seconds']} s: {counts}{retried if plan.burst else ''}")
 
 
 async def _draw(session: Session, plan: Plan, tally: Tally, line: StatusLine) -> None:
