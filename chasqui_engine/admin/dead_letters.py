@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from chasqui_engine._redis.client.link import Link
-from chasqui_engine._redis.commands import dead_letters, locks
+from chasqui_engine._redis.commands import dead_letters, locks, results
 from chasqui_engine._redis.commands.keys import QueueKeys
-from chasqui_engine.codec.envelope import decode_id, decode_job, encode_job, with_attempt
+from chasqui_engine.codec.envelope import decode_id, decode_job, decode_traceback, encode_job, with_attempt
 from chasqui_engine.codec.preview import glimpse_job
 from chasqui_engine.values.durations import iso
 from chasqui_engine.values.errors import DecodeError
@@ -130,6 +130,12 @@ async def replay_edited(link: Link, keys: QueueKeys, entry: DlqEntry, payload: A
     job = decode_job(entry.payload, entry.name, unpack=Packed)
     envelope = encode_job(Job(id=job.id, payload=payload, created_at_ms=job.created_at_ms, retry=job.retry))
     return await dead_letters.replay(link, keys, [(entry.dlq_id, envelope, entry.name, job.id)]) == 1
+
+
+async def read_tracebacks(link: Link, keys: QueueKeys, job_ids: Sequence[str | None]) -> list[str | None]:
+    """The tracebacks of the last runs of these jobs."""
+    records = await results.get_failures_of(link, keys, job_ids)
+    return [None if record is None else decode_traceback(record) for record in records]
 
 
 def _revive(entry: DlqEntry) -> tuple[str, bytes, str, str] | None:

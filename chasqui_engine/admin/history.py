@@ -13,7 +13,7 @@ from chasqui_engine._redis.client.link import Link
 from chasqui_engine._redis.commands.keys import QueueKeys
 from chasqui_engine.admin import lists
 from chasqui_engine.admin.job_lookup import STATE_BY_EVENT, JobState
-from chasqui_engine.events.event import QueueEvent
+from chasqui_engine.events.event import QueueEvent, event_error
 from chasqui_engine.values.job import JobId
 
 _PAGE = 1000
@@ -58,7 +58,7 @@ class _Search:
                 self._unexplained.add(job_id)
         elif event.name == "failed" and job_id in self._unexplained:
             self._unexplained.remove(job_id)
-            self.found[job_id] = replace(self.found[job_id], error=str(event.fields.get("reason", "")))
+            self.found[job_id] = replace(self.found[job_id], error=event_error(event.fields))
 
 
 def _outcome_of(event: QueueEvent) -> PastOutcome:

@@ -14,9 +14,9 @@ from chasqui_engine._redis.commands import events as events_commands
 from chasqui_engine._redis.commands import group as group_commands
 from chasqui_engine._redis.commands.keys import QueueKeys
 from chasqui_engine._redis.commands.stream import Entry
-from chasqui_engine.codec.envelope import decode_delayed, decode_failure
+from chasqui_engine.codec.envelope import decode_delayed, decode_failure, decode_traceback
 from chasqui_engine.codec.preview import glimpse_job
-from chasqui_engine.events import QueueEvent
+from chasqui_engine.events.event import QueueEvent, event_error
 from chasqui_engine.values.errors import DecodeError
 from chasqui_engine.values.job import Job, JobId
 
@@ -59,7 +59,9 @@ class JobInfo:
     max_attempts: int | None = None
     """Its own limit of runs; None leaves it to the worker."""
     last_error: str | None = None
-    """The error of the last run that failed."""
+    """The error of the last run that failed: its class and its text."""
+    traceback: str | None = None
+    """Of a dead job: the traceback of its last run, cut to 4,096 bytes, as long as a result would be kept."""
     reason: str | None = None
     """Of a dead job: `retries_exhausted`, `unrecoverable` …"""
     dlq_id: str | None = None
@@ -173,7 +175,9 @@ async def _find_dead(link: Link, keys: QueueKeys, job_id: JobId, looked_at: int,
             dead_reason, error, attempt = decode_failure(record)
             if entry is None and error is None and dead_reason in STATE_BY_EVENT:
                 return replace(info, state=STATE_BY_EVENT[dead_reason], attempt=attempt)
-            info = replace(info, reason=dead_reason, last_error=error, attempt=attempt)
+            info = replace(
+                info, reason=dead_reason, last_error=error, attempt=attempt, traceback=decode_traceback(record)
+            )
     return info
 
 
@@ -204,7 +208,7 @@ def _with_event(info: JobInfo, event: QueueEvent) -> JobInfo:
     if info.attempt is None and isinstance(attempt, int) and event.name in ("active", "completed", "failed", "dlq"):
         info = replace(info, attempt=attempt)
     if event.name == "failed" and info.last_error is None:
-        info = replace(info, last_error=str(event.fields.get("reason", "")))
+        info = replace(info, last_error=event_error(event.fields))
     if event.name == "dlq" and info.state is JobState.DEAD and info.reason is None:
         info = replace(info, reason=str(event.fields.get("reason", "")))
     if event.name == "progress" and info.progress is None:

@@ -301,6 +301,13 @@ class QueueOperations(RepeatableOperations):
             else []
         )
 
+    async def get_tracebacks(self, job_ids: Sequence[JobId | None]) -> list[str | None]:
+        """The tracebacks of the last runs of dead jobs, cut to 4,096 bytes, in order; None where none is kept.
+
+        They are kept as long as a result would be.
+        """
+        return await dead_letters.read_tracebacks(await self._open_link(), self._keys, job_ids)
+
     # --- results ---
 
     async def get_result(self, job_id: JobId) -> bytes | None:

@@ -16,7 +16,8 @@ from chasqui_engine._redis.client.link import Link
 from chasqui_engine._redis.commands import events, locks
 from chasqui_engine._redis.commands import results as results_commands
 from chasqui_engine._redis.commands.keys import QueueKeys
-from chasqui_engine.codec.envelope import decode_failure, decode_payload
+from chasqui_engine.codec.envelope import decode_failure, decode_payload, decode_traceback
+from chasqui_engine.events.event import event_error
 from chasqui_engine.runtime.aio import cancel_and_wait, sleep_until
 from chasqui_engine.runtime.clock import monotonic
 from chasqui_engine.values.errors import (
@@ -149,7 +150,7 @@ class ResultHub:
         if waited is None:
             return
         if kind == "failed":
-            waited.last_error = fields.get("reason")
+            waited.last_error = event_error(fields)
         elif kind in _DEATHS:
             attempt = fields.get("attempt", "0")
             waited.dead = fields.get("reason", kind), int(attempt) if _COUNT.fullmatch(attempt) else 0
@@ -227,7 +228,7 @@ def _success(data: bytes) -> Outcome:
 
 def _death(job_id: str, data: bytes) -> Outcome:
     try:
-        return Outcome(error=job_failure(job_id, *decode_failure(data)))
+        return Outcome(error=job_failure(job_id, *decode_failure(data), decode_traceback(data)))
     except ChasquiError as err:
         return Outcome(error=err)
 

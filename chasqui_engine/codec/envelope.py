@@ -16,7 +16,7 @@ import msgpack
 
 from chasqui_engine.values.backoff import BackoffSpec
 from chasqui_engine.values.errors import DecodeError, EncodeError, error_text
-from chasqui_engine.values.job import MOST_ATTEMPTS, Job, JobRetryOverride
+from chasqui_engine.values.job import MAX_TRACEBACK_BYTES, MOST_ATTEMPTS, Job, JobRetryOverride
 from chasqui_engine.values.packed import Packed
 from chasqui_engine.values.validation import MAX_JOB_ID_BYTES, MAX_JOB_NAME_BYTES
 
@@ -245,9 +245,9 @@ def decode_delayed(member: bytes) -> tuple[str, bytes]:
     return member[_U32.size : end].decode(errors="replace"), member[end:]
 
 
-def encode_failure(reason: str, detail: str | None, attempt: int) -> bytes:
-    """The failure record of a dead job, for waiters."""
-    return bytes(_pack([reason, detail, attempt]))
+def encode_failure(reason: str, detail: str | None, attempt: int, traceback: str = "") -> bytes:
+    """The failure record of a dead job, for waiters; with the traceback of its last run, if one failed."""
+    return bytes(_pack([reason, detail, attempt, traceback] if traceback else [reason, detail, attempt]))
 
 
 def is_drop_record(data: bytes) -> bool:
@@ -265,3 +265,16 @@ def decode_failure(data: bytes) -> tuple[str, str | None, int]:
         case [str(reason), str() | None as detail, int(attempt), *_] if not isinstance(attempt, bool):
             return reason, detail, attempt
     raise DecodeError(f"a failure record is [reason, detail, attempt], got {_shape(fields)}")
+
+
+def decode_traceback(data: bytes) -> str | None:
+    """The traceback in a failure record; None if it has none, or cannot be read."""
+    try:
+        fields = decode_payload(data)
+    except DecodeError:
+        return None
+    match fields:
+        case [_, _, _, str(text), *_]:
+            # Other programs may have written any length.
+            return text[:MAX_TRACEBACK_BYTES]
+    return None

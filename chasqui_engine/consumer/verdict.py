@@ -17,6 +17,7 @@ from chasqui_engine.codec.envelope import (
     encode_failure,
     with_attempt,
 )
+from chasqui_engine.consumer.execution.traceback_text import traceback_text
 from chasqui_engine.values.backoff import backoff_ms
 from chasqui_engine.values.config import ConsumerConfig
 from chasqui_engine.values.errors import DecodeError, EncodeError, UnrecoverableError
@@ -32,6 +33,7 @@ MAX_DETAIL_CHARS = 2000
 """Longest type and text of an error in the dead letters."""
 MAX_ERROR_CHARS = 500
 """Longest text of an error in an event."""
+MAX_ERROR_TYPE_CHARS = 200
 
 
 def judge_arrival(delivery: Delivery, config: ConsumerConfig, now_ms: Callable[[], float]) -> Job | Bury | Drop:
@@ -73,8 +75,9 @@ def judge_failure(
         own = job.retry.backoff if job.retry else None
         pause_ms = backoff_ms(attempt, own or config.backoff, config.retry)
         member = encode_delayed(delivery.name, with_attempt(delivery.envelope or b"", attempt))
-        return Retry(delivery, member, pause_ms, job.id, attempt, brief(error), duration_us)
-    return _bury(delivery, reason, job.id, attempt, brief(error), duration_us)
+        return Retry(delivery, member, pause_ms, job.id, attempt, brief(error), duration_us, error_type=kind_of(error))
+    trace = traceback_text(error)
+    return _bury(delivery, reason, job.id, attempt, brief(error), duration_us, error_type=kind_of(error), trace=trace)
 
 
 def _postpone(delivery: Delivery, job: Job, counted: int, wish: RetryLater, duration_us: int) -> Retry:
@@ -111,12 +114,20 @@ def _bury_unread(delivery: Delivery, reason: DlqReason, job_id: str | None = Non
 
 
 def _bury(
-    delivery: Delivery, reason: DlqReason, job_id: str | None, attempt: int, error: str, duration_us: int | None
+    delivery: Delivery,
+    reason: DlqReason,
+    job_id: str | None,
+    attempt: int,
+    error: str,
+    duration_us: int | None,
+    *,
+    error_type: str = "",
+    trace: str = "",
 ) -> Bury:
     # The detail may quote the entry, which may be of any length.
     name, detail = reason.as_str(), (reason.detail or "")[:MAX_DETAIL_CHARS]
-    failure = encode_failure(name, detail, attempt)
-    return Bury(delivery, name, detail, job_id, attempt, error, duration_us, failure)
+    failure = encode_failure(name, detail, attempt, trace)
+    return Bury(delivery, name, detail, job_id, attempt, error, duration_us, failure, error_type)
 
 
 def allowed_runs(job: Job, config: ConsumerConfig) -> int:
@@ -150,6 +161,11 @@ def describe(error: BaseException) -> str:
 def brief(error: BaseException) -> str:
     """Text of an error, or its type where it has none."""
     return (_text(error) or type(error).__name__)[:MAX_ERROR_CHARS]
+
+
+def kind_of(error: BaseException) -> str:
+    """The class of an error."""
+    return type(error).__name__[:MAX_ERROR_TYPE_CHARS].encode(errors="replace").decode()
 
 
 def _text(error: BaseException) -> str:

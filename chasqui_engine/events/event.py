@@ -64,6 +64,12 @@ class QueueEvent:
         )
 
 
+def event_error(fields: Mapping[str, Any]) -> str:
+    """The error in the fields of a `failed` event: its class, if the event says it, and its text."""
+    kind, text = str(fields.get("error_type", "")), str(fields.get("reason", ""))
+    return text if not kind or text == kind else f"{kind}: {text}"
+
+
 def _json(text: str) -> Any:
     if len(text) > MAX_PROGRESS_CHARS:
         return text

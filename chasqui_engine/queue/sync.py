@@ -107,6 +107,7 @@ class SyncQueue:
     page_dlq = _blocking(Queue.page_dlq)
     page_newest_dlq = _blocking(Queue.page_newest_dlq)
     get_dead = _blocking(Queue.get_dead)
+    get_tracebacks = _blocking(Queue.get_tracebacks)
     replay_dlq = _blocking(Queue.replay_dlq)
     replay_dead = _blocking(Queue.replay_dead)
     replay_edited = _blocking(Queue.replay_edited)

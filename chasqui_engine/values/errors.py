@@ -93,23 +93,26 @@ class QueueFullError(ChasquiError):
 class JobFailedError(ChasquiError):
     """The job will not complete: it is in the dead-letter queue, or one of the subclasses says what became of it.
 
-    `reason` and `detail` say why.
+    `reason` and `detail` say why; `traceback` is that of its last run, as text, if a run failed and it is still kept.
     """
 
     code = "CMQ-311"
 
-    def __init__(self, job_id: str, reason: str, detail: str | None, attempt: int) -> None:
+    def __init__(
+        self, job_id: str, reason: str, detail: str | None, attempt: int, traceback: str | None = None
+    ) -> None:
         self.job_id = job_id
         self.reason = reason
         self.detail = detail
         self.attempt = attempt
+        self.traceback = traceback
         super().__init__(f"job {job_id} {self._fate()}{f': {detail}' if detail else ''}")
 
     def _fate(self) -> str:
         return f"died after {self.attempt} run(s) ({self.reason})"
 
-    def __reduce__(self) -> tuple[type[Self], tuple[str, str, str | None, int]]:
-        return type(self), (self.job_id, self.reason, self.detail, self.attempt)
+    def __reduce__(self) -> tuple[type[Self], tuple[str, str, str | None, int, str | None]]:
+        return type(self), (self.job_id, self.reason, self.detail, self.attempt, self.traceback)
 
 
 class JobAbortedError(JobFailedError):
@@ -133,9 +136,11 @@ class JobExpiredError(JobFailedError):
 _FAILURES: dict[str, type[JobFailedError]] = {"aborted": JobAbortedError, "expired": JobExpiredError}
 
 
-def job_failure(job_id: str, reason: str, detail: str | None, attempt: int) -> JobFailedError:
+def job_failure(
+    job_id: str, reason: str, detail: str | None, attempt: int, traceback: str | None = None
+) -> JobFailedError:
     """The error for those who wait for a job that will not complete."""
-    return _FAILURES.get(reason, JobFailedError)(job_id, reason, detail, attempt)
+    return _FAILURES.get(reason, JobFailedError)(job_id, reason, detail, attempt, traceback)
 
 
 class ResultUnavailableError(ChasquiError):

@@ -44,6 +44,8 @@ MAX_PROGRESS_CHARS = 4000
 """Longest progress as JSON: every subscriber reads it."""
 MAX_LOG_LINE_BYTES = 4096
 """Longest line of a job's log; longer lines are cut."""
+MAX_TRACEBACK_BYTES = 4096
+"""Longest traceback kept of a dead job, in UTF-8; of longer ones the middle is cut out."""
 
 
 class _NothingToAwait:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -14,6 +15,8 @@ from chasqui_provider.triggers.payloads import outcomes_of
 from chasqui_provider.version_compat import AirflowFailException
 from chasqui_provider.waiting.outcome import COMPLETED, DEAD, Outcome, completed_outcome, expired_outcome
 from chasqui_provider.waiting.shared_waits import Waits
+
+_log = logging.getLogger(__name__)
 
 _READ_TIMEOUT_S = 10.0
 _NAMED = 5
@@ -90,6 +93,8 @@ def values_of(event: Any, on_dead: OnDead, hook: ChasquiHook, queue_name: str | 
     if left:
         stored = _read(hook, queue_name, left)
         outcomes = [stored.get(one["job_id"], one) for one in outcomes]
+    if died := [one["job_id"] for one in outcomes if one["status"] == DEAD]:
+        _log_tracebacks(hook, queue_name, died[:_NAMED])
     return [value_of(outcome, on_dead) for outcome in outcomes]
 
 
@@ -102,6 +107,19 @@ def _read(hook: ChasquiHook, queue_name: str | None, job_ids: Sequence[str]) -> 
             for job_id, result in zip(page, queue.get_job_result_bulk(page), strict=True):
                 outcomes[job_id] = expired_outcome(job_id) if result is None else completed_outcome(job_id, result)
     return outcomes
+
+
+def _log_tracebacks(hook: ChasquiHook, queue_name: str | None, job_ids: Sequence[str]) -> None:
+    """Writes what handlers died of into the task's log."""
+    try:
+        with hook.get_queue(queue_name) as queue:
+            traces = queue.get_tracebacks(job_ids)
+    except ChasquiError as err:
+        _log.info("the tracebacks of %d dead jobs cannot be read: %s", len(job_ids), err)
+        return
+    for job_id, trace in zip(job_ids, traces, strict=True):
+        if trace is not None:
+            _log.error("job %s died of this error in its worker:\n%s", to_json(job_id), trace)
 
 
 def timeout_text(settings: Settings, queue_name: str | None, job_ids: Sequence[str], limit: str) -> str:

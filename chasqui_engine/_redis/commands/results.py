@@ -31,6 +31,13 @@ async def get_failures(link: Link, keys: QueueKeys, job_ids: Sequence[str]) -> l
     return found
 
 
+async def get_failures_of(link: Link, keys: QueueKeys, job_ids: Sequence[str | None]) -> list[bytes | None]:
+    """The failure records of dead letters; None where the id is unknown, or no record is left."""
+    known = [job_id for job_id in job_ids if job_id is not None]
+    found = dict(zip(known, await get_failures(link, keys, known), strict=True))
+    return [None if job_id is None else found[job_id] for job_id in job_ids]
+
+
 async def _get_many(link: Link, names: list[str]) -> list[bytes | None]:
     found: list[bytes | None] = []
     for start in range(0, len(names), _KEYS_PER_CALL):

@@ -43,6 +43,8 @@ class Retry(NamedTuple):
     duration_us: int
     run_at_ms: int | None = None
     """A time by the server's clock, instead of the backoff."""
+    error_type: str = ""
+    """The error's class; empty if nothing failed."""
 
 
 class Bury(NamedTuple):
@@ -59,6 +61,8 @@ class Bury(NamedTuple):
     """None if no handler ran."""
     failure: bytes
     """The failure record for waiters."""
+    error_type: str = ""
+    """The error's class; empty if no handler ran."""
 
 
 class Drop(NamedTuple):
@@ -99,7 +103,7 @@ async def retry(link: Link, member: GroupMember, retries: Sequence[Retry], *, ev
     args: list[Argument] = [*_member_args(link, member), events_max, HEADERS_TTL_S if with_headers else ""]
     for one in retries:
         args += (one.delivery.entry_id, one.member, one.backoff_ms, one.job_id, one.delivery.name, one.attempt)
-        args += (one.error, one.duration_us, "" if one.run_at_ms is None else one.run_at_ms)
+        args += (one.error, one.duration_us, "" if one.run_at_ms is None else one.run_at_ms, one.error_type)
         if with_headers:
             used.append(member.keys.headers(one.job_id))
             args.append(one.delivery.headers)
@@ -123,7 +127,7 @@ async def bury(
         duration = "" if one.duration_us is None else one.duration_us
         delivery = one.delivery
         args += (delivery.entry_id, delivery.envelope or b"", delivery.name, one.reason, one.detail, one.job_id or "")
-        args += (one.attempt, one.error, duration, one.failure, index, delivery.headers)
+        args += (one.attempt, one.error, duration, one.failure, index, delivery.headers, one.error_type)
     reply: list[int] = await link.run(_BURY, used, args)
     return reply
 

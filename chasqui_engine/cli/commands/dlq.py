@@ -17,6 +17,7 @@ from chasqui_engine.cli.atomic_file import write_atomically
 from chasqui_engine.cli.input.dead_letter_selection import Selection, with_selection
 from chasqui_engine.cli.input.params import QueueArgument, QueueOption, YesOption, require_queue
 from chasqui_engine.cli.output.formatting import ago, brief
+from chasqui_engine.cli.output.letter_blocks import blocks_of_letters
 from chasqui_engine.cli.output.record_table import record_table
 from chasqui_engine.cli.output.terminal import one_json_line
 from chasqui_engine.cli.session import FAILED, NOT_THERE, USAGE, Session, command, fail
@@ -39,14 +40,28 @@ def register(app: typer.Typer) -> None:
 
 
 async def peek(
-    session: Session, queue_argument: QueueArgument = None, queue: QueueOption = None, *, selection: Selection
+    session: Session,
+    queue_argument: QueueArgument = None,
+    queue: QueueOption = None,
+    *,
+    selection: Selection,
+    details: Annotated[
+        bool, typer.Option("--details", help="Each as a block, with its whole error, traceback and payload.")
+    ] = False,
 ) -> None:
     """Show dead letters, newest first: what failed, and the job as it was. Shows 20 without --limit."""
     selection = replace(selection, limit=selection.limit or _PEEKED)
     async with session.existing(require_queue(queue_argument, queue)) as producer:
         found = await selection.newest(producer)
         total = (await producer.counts()).dead
-    session.answer([describe(entry) for entry in found], lambda: _render(found, total, session.console.width))
+        facts = [describe(entry) for entry in found]
+        if details:
+            traces = await producer.get_tracebacks([one["job_id"] for one in facts])
+            facts = [{**one, "traceback": trace} for one, trace in zip(facts, traces, strict=True)]
+    session.answer(
+        facts,
+        lambda: blocks_of_letters(facts, total) if details else _render(found, total, session.console.width),
+    )
 
 
 async def replay(

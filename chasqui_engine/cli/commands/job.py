@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 from chasqui_engine import JobInfo, JobState
 from chasqui_engine.cli.input.params import GroupOption, IdArguments, QueueOption, queue_and_one, queue_and_rest
 from chasqui_engine.cli.output.formatting import ago, brief
+from chasqui_engine.cli.output.letter_blocks import traceback_lines
 from chasqui_engine.cli.output.terminal import one_line
 from chasqui_engine.cli.session import FAILED, NOT_THERE, Session, command
 from chasqui_engine.codec import decode_payload
@@ -121,7 +122,8 @@ def _describe(info: JobInfo, known: dict[str, Any]) -> str:
         "result": brief(known["result"], 2000) if "result" in known else None,
         "payload": None if info.payload is None else brief(info.payload, 500),
     }
-    return "\n".join(f"{label:<11}{value}" for label, value in facts.items() if value is not None)
+    lines = [f"{label:<11}{value}" for label, value in facts.items() if value is not None]
+    return "\n".join([*lines, *traceback_lines(info.traceback)])
 
 
 def _describe_runs(info: JobInfo) -> str | None:

@@ -59,7 +59,10 @@ async def read_dead(
 ) -> Response:
     """One dead letter with its whole payload."""
     found = await _read_one(dashboard, ref, dlq_id)
-    return answer(await asyncio.to_thread(serializers.serialize_dead, found, dashboard.settings.payloads, brief=False))
+    facts = await asyncio.to_thread(serializers.serialize_dead, found, dashboard.settings.payloads, brief=False)
+    async with dashboard.producer(ref) as producer:
+        [trace] = await producer.get_tracebacks([facts["id"]])
+    return answer({**facts, "traceback": trace})
 
 
 @router.get("/editable")

@@ -122,6 +122,7 @@ def serialize_job(info: JobInfo, result: bytes | None, payloads: Payloads) -> di
     return {
         # Not `asdict`, which fails on a payload that is nested too deeply.
         **{name: cut(value, _TEXT_CHARS) if isinstance(value, str) else value for name, value in fields.items()},
+        "traceback": info.traceback,
         "payload": None if gone else payload_text(info.payload, payloads),
         "payload_known": not gone,
         "progress": None if info.progress is None else payload_text(info.progress, payloads),

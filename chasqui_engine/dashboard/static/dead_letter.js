@@ -56,6 +56,7 @@ function all(context, one) {
     h("dl", { class: "facts" }, facts.map(([name, text]) => h("div", {}, h("dt", { text: name }), h("dd", { text })))),
     h("h3", { text: "Error" }),
     h("pre", { text: one.error || "not said" }),
+    ...(one.traceback ? [h("h3", { text: "Traceback" }), h("pre", { class: "traceback", text: one.traceback })] : []),
     h("h3", { text: "Payload" }),
     h("pre", { text: one.readable ? payloadText(context.me, one) : `cannot be read: ${one.unreadable}` }),
   ];

@@ -20,7 +20,7 @@ const STEPS = {
   expired: ["Expired", "warn"],
 };
 const SETTLED = new Set(["completed", "dead", "aborted", "expired", "unknown"]);
-const IN_WORDS = new Set(["attempt", "duration_us", "backoff_ms", "delay_ms"]);
+const IN_WORDS = new Set(["attempt", "duration_us", "backoff_ms", "delay_ms", "error_type"]);
 const AGAIN_MS = 3000;
 
 export async function showJob(main, at, { me, crumbs, tell }) {
@@ -96,13 +96,15 @@ function details(fields) {
   if (typeof fields.duration_us === "number") details.push(`took ${duration(fields.duration_us / 1000)}`);
   if (typeof fields.backoff_ms === "number") details.push(`in ${duration(fields.backoff_ms)}`);
   if (typeof fields.delay_ms === "number") details.push(`in ${duration(fields.delay_ms)}`);
+  if (fields.error_type && !fields.reason) details.push(`after ${fields.error_type}`);
   const rest = Object.entries(fields).filter(([name]) => !IN_WORDS.has(name));
+  const kind = fields.error_type && fields.error_type !== fields.reason ? `${fields.error_type}: ` : "";
   return h(
     "div",
     {},
     details.length ? h("div", { text: details.join(" · ") }) : null,
     rest.map(([name, value]) => {
-      const text = name === "reason" ? String(value) : `${name}: ${value}`;
+      const text = name === "reason" ? kind + String(value) : `${name}: ${value}`;
       return h("div", { class: "mono event-text", text });
     }),
   );
@@ -122,8 +124,12 @@ function about(job) {
   if (job.reason !== null) facts.push(["Died of", job.reason.replaceAll("_", " ")]);
   const list = facts.map(([name, text]) => h("div", {}, h("dt", { text: name }), h("dd", { text })));
   const error = job.last_error;
-  const failed = error === null ? null : h("div", { class: "padded" }, h("h3", { text: "Last error" }), pre(error));
+  const failed = error === null ? null : h("div", { class: "padded" }, h("h3", { text: "Last error" }), pre(error), ...trace(job));
   return h("section", { class: "card" }, titled("About"), h("dl", { class: "facts" }, list), failed);
+}
+
+function trace(job) {
+  return job.traceback ? [h("h3", { text: "Traceback" }), h("pre", { class: "traceback", text: job.traceback })] : [];
 }
 
 function runs(job) {

@@ -59,6 +59,48 @@ def test_peeking(cli: Callable[..., Any], queue: SyncQueue, dead: list[str]) -> 
     assert "4 of 4 shown: 2 unrecoverable" in said.out
 
 
+def _bury_by_handler(queue: SyncQueue, url: str) -> None:
+    """A death as a worker writes it."""
+
+    def dig(job: Job) -> None:
+        raise ValueError("bedrock")
+
+    async def work() -> None:
+        worker = Worker(queue.name, dig, redis_url=url, max_attempts=1)
+        running = asyncio.create_task(worker.run())
+        async with Queue(queue.name, redis_url=url) as opened:
+            job = await opened.add("dig", {"metres": 1}, job_id="deep")
+            with pytest.raises(JobFailedError):
+                await job.wait_for_result(timeout=20)
+        await worker.close()
+        await running
+
+    asyncio.run(work())
+
+
+def test_peeking_with_details_and_a_dead_job_show_the_traceback(
+    cli: Callable[..., Any], client: redis.Redis, queue: SyncQueue, valkey_url: str
+) -> None:
+    bury(client, queue.name, "old", name="mail", reason="retries_exhausted")
+    _bury_by_handler(queue, valkey_url)
+    said = cli("dlq", "peek", queue.name, "--details")
+    newest, older, tally = said.out.split("\n\n")
+    assert newest.startswith("job         deep\nname        dig\n")
+    assert "\nruns        1\n" in newest
+    assert "\nreason      retries_exhausted (CMQ-020)\n" in newest
+    assert "\ntraceback\n  Traceback (most recent call last):\n" in newest
+    assert ", in dig\n" in newest
+    assert newest.endswith("\n  ValueError: bedrock")
+    assert "traceback" not in older
+    assert tally == "2 of 2 shown\n"
+    [newest, older] = cli("dlq", "peek", queue.name, "--details", "--json").json
+    assert newest["traceback"].endswith("ValueError: bedrock")
+    assert older["traceback"] is None
+    said = cli("job", "deep", "-q", queue.name)
+    assert "\ntraceback\n  Traceback (most recent call last):\n" in said.out
+    assert cli("job", "deep", "-q", queue.name, "--json").json["traceback"] == newest["traceback"]
+
+
 @pytest.mark.parametrize(
     ("filters", "found"),
     [

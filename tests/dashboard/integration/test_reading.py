@@ -227,6 +227,24 @@ async def test_one_dead_letter_whole_and_one_that_is_gone(api: Api, raw: Redis, 
     )
 
 
+async def test_a_death_is_shown_with_its_traceback(api: Api, queue: Queue, redis_url: str) -> None:
+    async def dig(job: Job) -> None:
+        raise UnrecoverableError("bedrock")
+
+    job = await queue.add("dig", 1)
+    worker = Worker(queue.name, dig, redis_url=redis_url)
+    running = asyncio.create_task(worker.run())
+    told = await eventually(lambda: api.get("queue/job", id=job.id), lambda told: told["job"]["state"] == "dead")
+    await worker.close()
+    await running
+    assert "in dig\n" in told["job"]["traceback"]
+    [failed] = [event for event in told["events"] if event["event"] == "failed"]
+    assert failed["fields"]["error_type"] == "UnrecoverableError"
+    [row] = (await api.get("queue/dead"))["rows"]
+    whole = await api.get("queue/dead/one", id=row["dlq_id"])
+    assert whole["traceback"] == told["job"]["traceback"]
+
+
 async def test_what_cannot_be_read_is_shown_as_such(api: Api, raw: Redis, queue_name: str) -> None:
     await raw.xadd(dead_key(queue_name), {"d": b"\xc1", "reason": "decode_failed", "source_id": "1-1"})
     await raw.xadd(f"{{chasqui:{queue_name}}}:stream", {"d": b"\xc1"})

@@ -225,7 +225,7 @@ async def test_the_life_of_a_job_that_fails(queue: Queue, redis_url: str, raw: R
 
         await until(failed)
         info = await queue.get_job(job.id)
-        assert (info.attempt, info.last_error, info.name) == (1, "no luck in run 1", "mail")
+        assert (info.attempt, info.last_error, info.name) == (1, "ValueError: no luck in run 1", "mail")
         assert info.run_at_ms is not None
         assert info.run_at_ms > job.created_at_ms + MINUTE_MS / 2
         async with await Producer.connect(redis_url, _config(queue_name)) as producer:

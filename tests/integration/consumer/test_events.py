@@ -54,12 +54,12 @@ async def test_a_named_job_that_fails_and_then_dies(redis_url: str, raw: Redis, 
     start = ("id=j", "n=näme")
     assert await _told(raw, queue_name) == [
         ("e=active", *start, "attempt=1"),
-        ("e=failed", *start, "attempt=1", "reason=boom", "duration_us=…"),
-        ("e=retry-scheduled", *start, "attempt=2", "backoff_ms=5"),
+        ("e=failed", *start, "attempt=1", "reason=boom", "duration_us=…", "error_type=ValueError"),
+        ("e=retry-scheduled", *start, "attempt=2", "backoff_ms=5", "error_type=ValueError"),
         ("e=drained", "id="),
         ("e=waiting", *start),
         ("e=active", *start, "attempt=2"),
-        ("e=failed", *start, "attempt=2", "reason=boom", "duration_us=…"),
+        ("e=failed", *start, "attempt=2", "reason=boom", "duration_us=…", "error_type=ValueError"),
         ("e=dlq", *start, "attempt=2", "reason=retries_exhausted"),
         ("e=drained", "id="),
     ]
@@ -73,7 +73,7 @@ async def test_an_unrecoverable_job(redis_url: str, raw: Redis, queue_name: str)
         (job_id,) = await add(redis_url, queue_name, 1)
         await until(lambda: dead_letters_of(raw, queue_name))
     assert (await _told(raw, queue_name))[1:3] == [
-        ("e=failed", f"id={job_id}", "attempt=1", "reason=never", "duration_us=…"),
+        ("e=failed", f"id={job_id}", "attempt=1", "reason=never", "duration_us=…", "error_type=UnrecoverableError"),
         ("e=dlq", f"id={job_id}", "attempt=1", "reason=unrecoverable"),
     ]
 

@@ -111,7 +111,8 @@ def test_a_failed_job_says_what_became_of_it() -> None:
 
 
 def test_errors_travel_between_processes() -> None:
-    failed = pickle.loads(pickle.dumps(JobFailedError("id", "malformed", None, 0)))
+    failed = pickle.loads(pickle.dumps(JobFailedError("id", "malformed", None, 0, "Traceback …")))
+    assert failed.traceback == "Traceback …"
     assert (failed.job_id, failed.reason, failed.detail, failed.attempt) == ("id", "malformed", None, 0)
     for error in (ConfigError("x"), HandlerError(ValueError("x")), UnrecoverableError("x")):
         again = pickle.loads(pickle.dumps(error))

@@ -118,6 +118,16 @@ class TestEnqueue:
             dead = enqueue(queue_name, job_name="die", job_id="d", on_dead="return", **waiting).execute(context)
             assert (dead["status"], dead["reason"], dead["attempt"]) == ("dead", "unrecoverable", 1)
 
+    def test_the_task_that_waited_logs_what_the_handler_died_of(
+        self, queue_url: str, queue_name: str, context: Context, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        waiting = {"wait_for_result": True, "deferrable": False, "result_timeout": timedelta(seconds=20)}
+        with worker_thread(queue_url, queue_name), pytest.raises(JobDeadError):
+            enqueue(queue_name, job_name="die", job_id="d", **waiting).execute(context)
+        [said] = [record for record in caplog.records if record.name == "chasqui_provider.waiting.results"]
+        assert said.message.startswith("job d died of this error in its worker:\nTraceback (most recent call last):")
+        assert said.message.endswith("no such luck")
+
     @pytest.mark.parametrize("timeout", [timedelta(seconds=0.3), 0.3])
     def test_a_wait_has_an_end(self, timeout: Any, valkey_queue_url: str, queue_name: str, context: Context) -> None:
         waiting = {"wait_for_result": True, "deferrable": False, "result_timeout": timeout}
