@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 
 from fastapi import APIRouter, HTTPException, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -17,8 +18,18 @@ _TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
 @functools.cache
 def _static() -> dict[str, bytes]:
-    folder = files("chasqui_engine.dashboard") / "static"
-    return {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
+    """Every file of the folder, and of the folders in it, by its path."""
+    found: dict[str, bytes] = {}
+
+    def collect(folder: Traversable, prefix: str) -> None:
+        for one in folder.iterdir():
+            if one.is_dir():
+                collect(one, f"{prefix}{one.name}/")
+            else:
+                found[prefix + one.name] = one.read_bytes()
+
+    collect(files("chasqui_engine.dashboard") / "static", "")
+    return found
 
 
 @router.get("/")
@@ -46,7 +57,7 @@ async def show_queue_or_job(rest: str, user: Viewer, request: Request) -> Respon
     raise HTTPException(404, "There is no such page: an address is queues/CONNECTION/QUEUE, each quoted.")
 
 
-@router.get("/static/{name}")
+@router.get("/static/{name:path}")
 async def serve_static(name: str, user: Viewer) -> Response:
     """Styles and scripts, which need the right to view as well."""
     kind = _TYPES.get("." + name.rpartition(".")[2])

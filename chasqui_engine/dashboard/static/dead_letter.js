@@ -1,10 +1,11 @@
 // One dead letter: its row, and its details on demand.
+import { letterButtons } from "./actions/letters.js";
 import { get } from "./api.js";
 import { failure, h } from "./dom.js";
 import { ago, count, moment } from "./format.js";
 import { jobCell, payloadText } from "./lists.js";
 
-export function letter(context, state, row, mark) {
+export function letter(context, state, row, { mark, refresh }) {
   const box = h("input", { type: "checkbox", value: row.dlq_id, "aria-label": `Select ${row.id ?? row.dlq_id}` });
   box.addEventListener("change", () => {
     state.selected[box.checked ? "add" : "delete"](row.dlq_id);
@@ -28,21 +29,25 @@ export function letter(context, state, row, mark) {
   let whole = null;
   open.addEventListener("click", () => {
     if (whole) whole.remove();
-    whole = whole ? null : unfold(context, line, row);
+    whole = whole ? null : unfold(context, line, row, refresh);
     open.setAttribute("aria-expanded", String(whole !== null));
   });
   return line;
 }
 
-function unfold(context, line, row) {
+function unfold(context, line, row, refresh) {
   const place = h("td", { colspan: "8" }, h("p", { class: "muted", text: "Reading…" }));
   const whole = h("tr", { class: "letter-whole" }, place);
   line.after(whole);
   get("api/queue/dead/one", { ...context.place, id: row.dlq_id }).then(
-    (one) => place.replaceChildren(...all(context, one)),
+    (one) => place.replaceChildren(...all(context, one), ...buttons(context, row, refresh)),
     (error) => place.replaceChildren(failure(error)),
   );
   return whole;
+}
+
+function buttons(context, row, refresh) {
+  return context.me.may_change ? [h("div", { class: "row acts" }, letterButtons(context, row.dlq_id, refresh))] : [];
 }
 
 function all(context, one) {

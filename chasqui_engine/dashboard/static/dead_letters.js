@@ -63,7 +63,7 @@ export function deadTab(context) {
   }
 
   function draw() {
-    rows.replaceChildren(...state.rows.map((row) => letter(context, state, row, mark)));
+    rows.replaceChildren(...state.rows.map((row) => letter(context, state, row, { mark, refresh })));
     table.hidden = !state.rows.length;
     notes.replaceChildren(...(state.rows.length ? [] : [nothing(state)]));
     newer.disabled = !state.cursors.length;

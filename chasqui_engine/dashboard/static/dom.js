@@ -52,10 +52,10 @@ export function keyed(parent, items, keyOf, create, update) {
 
 let toastTimer = 0;
 
-export function toast(text, kind = "") {
+export function toast(text, kind = "", link = null) {
   const place = document.getElementById("toasts");
   clearTimeout(toastTimer);
-  place.replaceChildren(h("div", { class: `toast ${kind}`, text }));
+  place.replaceChildren(h("div", { class: `toast ${kind}` }, text, link && h(link.href ? "a" : "span", link)));
   toastTimer = setTimeout(() => place.replaceChildren(), 8000);
 }
 

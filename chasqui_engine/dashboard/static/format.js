@@ -61,6 +61,10 @@ export function moment(ms) {
   return date.toISOString().replace("T", " ").replace("Z", " UTC");
 }
 
+export function zone() {
+  return new Intl.DateTimeFormat().resolvedOptions().timeZone ?? "that of this browser";
+}
+
 export function clock(ms) {
   return new Date(ms).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit", timeZone: "UTC" });
 }

@@ -2,6 +2,9 @@
 import { get, pageOf } from "./api.js";
 import { empty, h } from "./dom.js";
 import { ago, count, duration, moment, setNow, until } from "./format.js";
+import { actButton } from "./actions/act.js";
+import { actsOf } from "./actions/jobs.js";
+import { letterButtons } from "./actions/letters.js";
 
 const STATES = { waiting: "", active: "info", delayed: "", completed: "ok", failed: "warn", dead: "bad", unknown: "" };
 // Without a prototype, because an event may be called __proto__.
@@ -31,36 +34,58 @@ export async function showJob(main, at, { me, crumbs, tell }) {
     { text: at.job },
   ]);
   const params = { connection: at.connection, queue: at.queue, id: at.job };
+  const context = { place: { connection: at.connection, queue: at.queue }, me, done: () => again() };
   let drawn = "";
+  let timer = 0;
 
   async function look() {
     const found = await get("api/queue/job", params);
     setNow(found.now_ms);
     const state = JSON.stringify([found.job, found.events]);
-    if (state !== drawn) draw(main, found, me);
+    if (state !== drawn) draw(main, found, context);
     drawn = state;
     tell("poll", SETTLED.has(found.job.state) ? "" : "Updating");
-    setTimeout(again, AGAIN_MS);
+    later();
+  }
+
+  function later() {
+    clearTimeout(timer);
+    timer = setTimeout(again, AGAIN_MS);
   }
 
   function again() {
-    if (document.hidden) return setTimeout(again, AGAIN_MS);
+    if (document.hidden) return later();
     return look().catch((error) => {
       tell("off", error.message);
-      setTimeout(again, AGAIN_MS);
+      later();
     });
   }
 
   await look();
 }
 
-function draw(main, { job, events }, me) {
+function draw(main, { job, events }, context) {
   const state = h("span", { class: `badge ${STATES[job.state] ?? ""}`, id: "state", text: job.state });
   const life = h("section", { class: "card" }, titled("Timeline"), timeline(events, job));
   main.replaceChildren(
-    h("div", { class: "page-head" }, h("h1", { class: "mono id", text: job.id }), state),
-    h("div", { class: "two uneven" }, life, h("div", { class: "stack" }, about(job), data(job, me))),
+    h(
+      "div",
+      { class: "page-head" },
+      h("h1", { class: "mono id", text: job.id }),
+      state,
+      h("span", { class: "spacer" }),
+      h("div", { class: "row", id: "acts" }, context.me.may_change ? buttons(job, context) : []),
+    ),
+    h("div", { class: "two uneven" }, life, h("div", { class: "stack" }, about(job), data(job, context.me))),
   );
+}
+
+function buttons(job, context) {
+  if (job.dlq_id !== null) return letterButtons(context, job.dlq_id, context.done);
+  return actsOf(job).map(({ name, label, kind, work }) => {
+    const pressed = async () => (await work(context.place, [job.id], job)) && context.done();
+    return actButton(label, kind, pressed, { "data-act": name });
+  });
 }
 
 function titled(text) {

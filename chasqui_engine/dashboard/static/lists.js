@@ -1,4 +1,7 @@
 // Waiting, active, delayed and repeatable jobs: one table each, page by page.
+import { OF_LIST } from "./actions/jobs.js";
+import { repeatableButtons } from "./actions/repeatables.js";
+import { selection } from "./actions/selected.js";
 import { asker, pageOf } from "./api.js";
 import { command, empty, failure, h } from "./dom.js";
 import { count, duration, moment, now, until } from "./format.js";
@@ -19,18 +22,21 @@ function cell(label, text, kind = "", more = {}) {
 }
 
 // A table that reloads when the number of its jobs changes, unless the user is working in it.
-function listTab(context, { path, field, columns, row, none, cursor, group = null, byName = false }) {
+function listTab(context, { path, field, columns, row, none, cursor, group = null, byName = false, keyOf = null }) {
   const first = {};
   const jobs = asker(path);
   const rows = h("tbody");
   const head = columns.map((text) => h("th", { scope: "col", text }));
-  const table = h("table", { class: "fold", hidden: true }, h("thead", {}, h("tr", {}, head)), rows);
+  const reload = () => load(shown);
+  const acts = context.me.may_change && keyOf ? OF_LIST[field] : [];
+  const chosen = acts.length ? selection({ place: context.place, acts, keyOf, done: reload }) : null;
+  const table = h("table", { class: "fold", hidden: true }, h("thead", {}, h("tr", {}, chosen?.head, head)), rows);
   const notes = h("div", { class: "below" });
   const back = h("button", { type: "button", class: "button", text: "First page", hidden: true });
   const more = h("button", { type: "button", class: "button", text: "Next page", hidden: true });
   const pager = h("div", { class: "row end pager", hidden: true }, back, more);
   const named = byName ? nameFilter(() => load(first)) : null;
-  const element = h("section", { class: "card" }, named, table, notes, pager);
+  const element = h("section", { class: "card" }, named, chosen?.toolbar, table, notes, pager);
   let shown = first;
   let known = null;
   let stale = false;
@@ -47,8 +53,14 @@ function listTab(context, { path, field, columns, row, none, cursor, group = nul
         return;
       }
       next = page.next;
-      const made = (one) => row(one, context);
+      const made = (one) => {
+        const line = row(one, context, reload);
+        if (chosen) line.prepend(chosen.boxOf(one));
+        return line;
+      };
+      chosen?.reset();
       rows.replaceChildren(...(group ? grouped(page.rows, group, columns.length, made) : page.rows.map(made)));
+      chosen?.update();
       table.hidden = !page.rows.length;
       notes.replaceChildren(...(page.rows.length ? [] : [named?.elements.name.value ? noneNamed(next) : none(context)]));
       more.hidden = next === null;
@@ -61,7 +73,7 @@ function listTab(context, { path, field, columns, row, none, cursor, group = nul
   }
 
   function inUse() {
-    return shown !== first || element.contains(document.activeElement);
+    return shown !== first || chosen?.any() || element.contains(document.activeElement);
   }
 
   more.addEventListener("click", () => load({ [cursor]: next }));
@@ -112,6 +124,7 @@ export function waitingTab(context) {
     field: "waiting",
     cursor: "after",
     byName: true,
+    keyOf: (one) => one.entry_id,
     columns: ["Job", "Name", "Waiting for", "Attempts", "Payload"],
     none: () => empty("No waiting jobs", "Workers have taken every job."),
     row: (one, { place, me }) =>
@@ -153,6 +166,7 @@ export function delayedTab(context) {
     field: "delayed",
     cursor: "start",
     byName: true,
+    keyOf: (one) => one.id,
     columns: ["Runs", "Job", "Name", "Attempts", "Payload"],
     none: () => empty("No delayed jobs", "Jobs that run later, and jobs between two retries, are listed here."),
     row: (one, { place, me }) =>
@@ -172,18 +186,18 @@ export function repeatablesTab(context) {
   return listTab(context, {
     path: "api/queue/repeatables",
     field: "repeatables",
-    columns: ["Job", "Pattern", "Next", "Then", "Missed fires", "Key"],
+    columns: ["Job", "Pattern", "Next", "Then", "Missed fires", "Key", ...(context.me.may_change ? [""] : [])],
     none: ({ place }) =>
       empty(
         "No repeatable jobs",
         "Add one with a cron expression or an interval:",
         command(`chasqui repeatable add NAME '{}' --cron '0 9 * * 1-5' -q ${place.queue}`),
       ),
-    row: (one) =>
+    row: (one, _, reload) =>
       h(
         "tr",
         {},
-        cell("Job", one.name || "–"),
+        h("td", { "data-label": "Job" }, h("div", { text: one.name || "–" }), one.paused && pausedBadge()),
         h(
           "td",
           { "data-label": "Pattern" },
@@ -193,13 +207,19 @@ export function repeatablesTab(context) {
         h(
           "td",
           { "data-label": "Next" },
-          h("div", { text: one.fires[0] ?? "never" }),
-          h("div", { class: "muted", text: until(one.next_fire_ms), "data-until": one.next_fire_ms }),
+          h("div", { text: one.paused ? "when it is resumed" : (one.fires[0] ?? "never") }),
+          one.paused
+            ? null
+            : h("div", { class: "muted", text: until(one.next_fire_ms), "data-until": one.next_fire_ms }),
         ),
         h("td", { "data-label": "Then" }, one.fires.slice(1, 4).map((text) => h("div", { class: "muted", text }))),
         cell("Missed fires", one.missed + (one.limit === null ? "" : `, ${count(one.limit)} in total`)),
         cell("Key", one.key, "mono"),
+        context.me.may_change && h("td", { class: "tail" }, h("div", { class: "row end" }, repeatableButtons(context, one, reload))),
       ),
   });
 }
 
+function pausedBadge() {
+  return h("span", { class: "badge warn", text: "Paused" });
+}

@@ -1,4 +1,5 @@
 // One queue: its state, its history, and its jobs by state.
+import { addButton } from "./actions/add.js";
 import { alarmBanner } from "./alarms.js";
 import { get, post, watch } from "./api.js";
 import { chart } from "./chart.js";
@@ -23,11 +24,12 @@ export async function showQueue(main, at, { me, crumbs, tell }) {
   const context = { place, me, minutes: 15, view: null, rewatch: null };
   const paused = h("span", { class: "badge warn", text: "Paused", hidden: true });
   const pause = me.may_change ? pauseButton(context) : null;
+  const add = me.may_change ? addButton(place) : null;
   const alarms = alarmBanner(at.queue);
   const bar = h("nav", { class: "tabs", "aria-label": "Views of this queue" });
   const body = h("div", { class: "stack", id: "view" });
   main.replaceChildren(
-    h("div", { class: "page-head" }, h("h1", { text: at.queue }), paused, h("span", { class: "spacer" }), pause),
+    h("div", { class: "page-head" }, h("h1", { text: at.queue }), paused, h("span", { class: "spacer" }), add, pause),
     alarms.element,
     bar,
     body,

@@ -124,7 +124,10 @@ async def test_it_works_wherever_it_is_mounted(redis_url: str, queue_name: str) 
     await app.state.dashboard.close()
 
 
-@pytest.mark.parametrize("name", ["page.html", "../app.py", "..%2Fapp.py", "main.py", "x.js"])
+@pytest.mark.parametrize(
+    "name",
+    ["page.html", "../app.py", "..%2Fapp.py", "main.py", "x.js", "actions/../../app.py", "actions%2F..%2F..%2Fapp.py"],
+)
 async def test_only_styles_and_scripts_are_files(name: str) -> None:
     async with client_of(app_for(NOWHERE, AnyGuard())) as client:
         response = await client.get(f"/static/{name}")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from importlib.resources import files
+from pathlib import Path
 
 import pytest
 
-STATIC = {file.name: file.read_text() for file in (files("chasqui_engine.dashboard") / "static").iterdir()}
+ROOT = Path(str(files("chasqui_engine.dashboard") / "static"))
+STATIC = {file.relative_to(ROOT).as_posix(): file.read_text() for file in ROOT.rglob("*.*")}
 SCRIPTS = {name: text for name, text in STATIC.items() if name.endswith(".js")}
 READS_HTML = re.compile(
     r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|createContextualFragment|setHTML"
@@ -35,5 +38,9 @@ def test_the_page_has_nothing_inline() -> None:
 
 
 def test_every_script_that_is_imported_is_there_and_used() -> None:
-    imported = {name for text in SCRIPTS.values() for name in re.findall(r'from "\./([^"]+)"', text)}
+    imported = {
+        posixpath.normpath(posixpath.join(posixpath.dirname(script), name))
+        for script, text in SCRIPTS.items()
+        for name in re.findall(r'from "(\.[^"]+)"', text)
+    }
     assert imported | {"main.js", "theme.js"} == set(SCRIPTS)
