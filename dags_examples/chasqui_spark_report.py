@@ -57,7 +57,7 @@ with DAG(
         pipeline.tidy()
         queues = summary["queues"] if summary else {}
         return {
-            "page": pipeline.store.path("report", "index.html"),
+            "page": pipeline.page_link(),
             # Only breaches that no earlier report had: each one is reported once.
             "breaches": {name: queue["new_breaches"] for name, queue in queues.items() if queue["new_breaches"]},
         }

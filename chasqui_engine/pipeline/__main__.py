@@ -68,9 +68,10 @@ def _run(args: argparse.Namespace) -> int:
         pipeline.tidy()
         if summary is None:
             return 0
-        progress(f"report  {pipeline.store.path('report', 'index.html')}")
+        page = pipeline.page_link()
+        progress(f"report  {page}")
         if args.json:
-            terminal.say(terminal.one_json_line(summary))
+            terminal.say(terminal.one_json_line({**summary, "page": page}))
         return BREACHED if args.fail_on_breach and summary["new_breaches"] else 0
     finally:
         spark.stop()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from chasqui_engine.pipeline.windows import day_of, window_of
+from chasqui_engine.pipeline.windows import DAY_S, day_of, window_of
 
 COUNTS = ("arrived", "started", "completed", "failed", "retried", "dead", "departed", "partial")
 SKETCHES = ("latency_sketch", "handler_sketch")
@@ -77,6 +77,12 @@ def sum_up(frame: DataFrame, window_s: int, *by: str) -> DataFrame:
     epoch = F.unix_seconds("window_start")
     span = frame.groupBy("queue").agg((F.max(epoch) - F.min(epoch) + window_s).alias("seconds"))
     return _add_rates(_merge(frame, *by).join(span, "queue"), F.col("seconds")).drop(*SKETCHES)
+
+
+def sum_up_days(frame: DataFrame, *by: str) -> DataFrame:
+    """Metrics over what `by` names, a day among it."""
+    rows = _add_rates(_merge(frame, *by), F.lit(DAY_S))
+    return rows.drop(*SKETCHES, "throughput_per_s")  # a day that goes on has no throughput yet
 
 
 def _add_rates(frame: DataFrame, seconds: Column) -> DataFrame:

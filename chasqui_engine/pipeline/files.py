@@ -23,6 +23,12 @@ class Files:
         """A path below the root."""
         return "/".join((self.root, *parts))
 
+    def link(self, *parts: str) -> str:
+        """A path below the root as a URL that names its file system."""
+        path = self._java(self.path(*parts))
+        uri: str = self._files(path).makeQualified(path).toUri().toASCIIString()
+        return uri.replace("file:/", "file:///", 1) if uri.startswith("file:/") and uri[6] != "/" else uri
+
     def read_json(self, *parts: str) -> dict[str, Any] | None:
         """A small file's content; None if there is none."""
         path = self._java(self.path(*parts))

@@ -117,6 +117,10 @@ class Pipeline:
         """Writes the page and the summary, if gold has changed."""
         return report.update(self.spark, self.store, self.config, self.progress)
 
+    def page_link(self) -> str:
+        """Where the report's page is, as a link."""
+        return self.store.link("report", "index.html")
+
     def tidy(self, today: str | None = None) -> None:
         """Merges small files, and deletes days of bronze before `keep_days`; nothing that silver has not read."""
         today = today or datetime.fromtimestamp(self._now(), UTC).date().isoformat()

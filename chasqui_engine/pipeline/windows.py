@@ -11,14 +11,14 @@ from datetime import UTC, datetime
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
-_DAY_S = 86_400
+DAY_S = 86_400
 LAST_MS = 253_402_300_799_999
 """The end of the year 9999, where Python's calendar ends."""
 
 
 def day_of(moment: Column | str) -> Column:
     """The day in UTC, as text."""
-    days = F.floor(F.unix_seconds(moment) / _DAY_S).cast("int")
+    days = F.floor(F.unix_seconds(moment) / DAY_S).cast("int")
     return F.date_from_unix_date(days).cast("string")
 
 

@@ -10,6 +10,7 @@ from datetime import datetime
 from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -57,14 +58,25 @@ def render_page(summary: dict[str, Any]) -> str:
             window=formatting.window_length(window_s),
             badge=_badge(summary),
             queues={
-                name: {**queue, "tiles": _tiles(queue), "figures": _figures(queue["windows"], window_s, moment)}
+                name: {
+                    **queue,
+                    "tiles": _tiles(queue),
+                    "figures": _figures(queue["windows"], window_s, moment),
+                    "short_days": [day["day"][5:] for day in queue["days"]],
+                }
                 for name, queue in summary["queues"].items()
             },
             slos=summary["slos"],
             verdict_kinds={"kept": "good", "broken": "bad"},
             moment=moment,
+            anchor=anchor,
         )
     )
+
+
+def anchor(queue: str) -> str:
+    """Where a queue is on the page. The same in every report, so that a link to it can be kept."""
+    return f"queue-{quote(queue, safe='')}"
 
 
 @cache

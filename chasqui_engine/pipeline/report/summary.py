@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812
 
 from chasqui_engine.pipeline import aggregates, slo_evaluation
+from chasqui_engine.pipeline.report.days import list_days, list_names_by_day
 from chasqui_engine.pipeline.slo import Slo
 from chasqui_engine.pipeline.windows import iso
 
@@ -37,6 +38,12 @@ def summarize(
             reported,
         )
         for queue in sorted(totals)
+    }
+    by_day = list_days(windows)
+    shown = {queue: [row["name"] for row in found["names"]] for queue, found in queues.items()}
+    names_by_day = list_names_by_day(windows, by_day, shown)
+    queues = {
+        queue: {**found, "days": by_day[queue], "names_by_day": names_by_day[queue]} for queue, found in queues.items()
     }
     return {
         "window_s": window_s,

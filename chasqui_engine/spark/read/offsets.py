@@ -13,7 +13,7 @@ from typing import Any
 
 from chasqui_engine._redis.blocking.read import StreamFacts
 from chasqui_engine.values.errors import ConfigError
-from chasqui_engine.values.stream_ids import LOWEST, as_number, at_ms, before
+from chasqui_engine.values.stream_ids import LOWEST, as_number, at_ms, before, ms_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,14 @@ def earliest(facts: StreamFacts) -> Offset:
 def latest(facts: StreamFacts) -> Offset:
     """The offset after the last entry."""
     return Offset(facts.last_generated_id, facts.added)
+
+
+def lag(reached: Offset, end: Offset) -> dict[str, int]:
+    """How far one offset is behind another, in time and, where the server counts, in entries."""
+    behind = {"behindMs": max(0, ms_of(end.id) - ms_of(reached.id))}
+    if reached.added is not None and end.added is not None:
+        behind["behindRows"] = max(0, end.added - reached.added)
+    return behind
 
 
 def starting_id(starting_offsets: str, starting_timestamp: str | None) -> str | None:

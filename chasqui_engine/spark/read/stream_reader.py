@@ -61,6 +61,8 @@ class ChasquiStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvaila
         self._options = options
         self._schema = schema
         self._target: Offset | None = None
+        self._planned: Offset | None = None
+        """Where the latest micro-batch ends."""
         self._connection: BulkConnection | None = None
         self._begin = offsets.starting_id(options.starting_offsets, options.starting_timestamp)
 
@@ -73,19 +75,19 @@ class ChasquiStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvaila
         return at.to_dict()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """Where the next micro-batch ends. Changes nothing."""
+        """Where the next micro-batch ends. Changes nothing in Redis."""
         begin = Offset.of(start)
         facts = self._facts()
-        if as_number(facts.last_generated_id) <= as_number(begin.id):
-            return start
         target = self._target or offsets.latest(facts)
-        if as_number(target.id) <= as_number(begin.id):
+        if as_number(facts.last_generated_id) <= as_number(begin.id) or as_number(target.id) <= as_number(begin.id):
+            self._planned = begin
             return start
         if isinstance(limit, ReadMaxRows):
             last_id, rows = self._walk(begin.id, target.id, limit.max_rows)
             # With fewer entries left than that, the batch ends at the target; with none, they were all deleted.
             if last_id is not None and rows == limit.max_rows:
                 target = offsets.advance(begin, last_id, rows, facts)
+        self._planned = target
         return replace(target, cuts=self._cuts(begin, target, facts)).to_dict()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
@@ -98,8 +100,9 @@ class ChasquiStreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvaila
         self._target = offsets.latest(self._facts())
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
-        """For the query's progress."""
-        return offsets.latest(self._facts()).to_dict()
+        """For the query's progress: the end of the stream, and how far behind it the query will be after its batch."""
+        end = offsets.latest(self._facts())
+        return {**end.to_dict(), **({} if self._planned is None else offsets.lag(self._planned, end))}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The ranges of a micro-batch; reports entries before them that are lost."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 CONN_ID = "spark_tests"
@@ -109,19 +110,23 @@ class Queues:
         writer.options(**{k: str(v) for k, v in options.items()}).mode("append").save()
 
 
-def run_to_end(writer: DataStreamWriter) -> None:
-    """Runs a stream to its present end. Spark gives the stream's Python ten seconds to start, before anything is done;
-    a busy machine may need more, and then it is started again."""
+def run_to_end(writer: DataStreamWriter) -> StreamingQuery:
+    """Runs a stream to its present end; returns the query that did.
+
+    Spark gives the stream's Python ten seconds to start, before anything is done; a busy machine may need more, and
+    then it is started again."""
     from pyspark.errors import StreamingQueryException
 
     for tries_left in reversed(range(6)):
         try:
-            assert writer.trigger(availableNow=True).start().awaitTermination(240)
+            query = writer.trigger(availableNow=True).start()
+            assert query.awaitTermination(240)
         except StreamingQueryException as err:
             if tries_left and "Python worker failed to connect back" in str(err):
                 continue
             raise
-        return
+        return query
+    raise AssertionError("never reached")
 
 
 @pytest.fixture

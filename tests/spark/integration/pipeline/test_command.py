@@ -58,7 +58,8 @@ def test_a_report_from_the_command_line(
     assert summary["queues"][q.queue]["totals"]["completed"] == 40
     assert summary["breaches"] == 1
     page = tmp_path / "out" / "report" / "index.html"
-    assert str(page) in told.err
+    assert f"file://{page}" in told.err, "a link, which a terminal opens"
+    assert summary["page"] == f"file://{page}"
     assert page.exists()
     # It has been told.
     assert chasqui([*words, "--slo", str(slo), "--fail-on-breach"]) == 0

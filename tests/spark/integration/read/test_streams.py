@@ -140,6 +140,21 @@ def test_entries_that_were_deleted_by_name_are_no_loss(
     assert job_ids(sink.run(q.follow(entity))) == [*expected(6), "j8", "j9"]
 
 
+def test_progress_says_where_a_query_is_and_how_far_behind(q: Queues, client: redis.Redis, tmp_path: Path) -> None:
+    fill_events(client, q.key("events"), 250)
+    ends = [entry_id.decode() for entry_id, _ in client.xrange(q.key("events"))]
+    writer = q.follow("events", maxRowsPerTrigger=100).writeStream.format("noop")
+    query = run_to_end(writer.option("checkpointLocation", str(tmp_path / "checkpoint")))
+    batches = [progress for progress in query.recentProgress if progress.numInputRows]
+    assert [progress.numInputRows for progress in batches] == [100, 100, 50]
+    told = [progress.sources[0] for progress in batches]
+    assert [json.loads(source.endOffset)["id"] for source in told] == [ends[99], ends[199], ends[249]]
+    latest = [json.loads(source.latestOffset) for source in told]
+    assert [at["behindRows"] for at in latest] == [150, 50, 0]
+    assert latest[-1] == {"id": ends[-1], "added": 250, "behindRows": 0, "behindMs": 0}
+    assert all(source.processedRowsPerSecond > 0 for source in told)
+
+
 def test_entities_that_are_no_streams_are_refused(q: Queues, tmp_path: Path) -> None:
     with pytest.raises(Exception, match="delayed cannot be read as a stream"):
         Sink(tmp_path).run(q.follow("delayed"))

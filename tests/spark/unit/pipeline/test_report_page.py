@@ -47,6 +47,11 @@ def window(start: str, **values: Any) -> dict[str, Any]:
     return {**row, **values}
 
 
+def day(date: str, **values: Any) -> dict[str, Any]:
+    counts = {"completed": 7, "failed": 0, "dead": 0, "success_rate": 0.975}
+    return {"day": date, **counts, "latency_p95_ms": None, "handler_p95_ms": 12.5, **values}
+
+
 def summary(name: str = "emails", **changes: Any) -> dict[str, Any]:
     windows = [window("2026-11-16T09:00:00Z"), window("2026-11-16T09:05:00Z", latency_p95_ms=None)]
     breach = {
@@ -63,6 +68,8 @@ def summary(name: str = "emails", **changes: Any) -> dict[str, Any]:
         "latest": windows[1],
         "slowest": [{**windows[0], "name": "<b>send</b>"}],
         "most_failing": [],
+        "days": [day("2026-11-15"), day("2026-11-16", failed=1, latency_p95_ms=2990.4)],
+        "names_by_day": [{"name": "<b>send</b>", "days": [None, day("2026-11-16", completed=1234, failed=5)]}],
         "breaches": [breach],
         "breaches_in_all": 1,
         **changes,
@@ -115,9 +122,23 @@ def test_several_queues_are_linked_from_the_top() -> None:
     both = summary()
     both["queues"] = {"emails": both["queues"]["emails"], "a b": both["queues"]["emails"]}
     html = render_page(both)
-    assert '<a href="#queue-2">a b</a>' in html
-    assert '<section id="queue-2">' in html
-    assert "<nav>" not in render_page(summary())
+    assert '<a href="#queue-a%20b">a b</a>' in html
+    assert '<section id="queue-a%20b">' in html, "in every report, so that a link to it can be kept"
+    assert html.count('href="#queue-emails"') == 2, "above, and in the table of queues"
+    alone = render_page(summary())
+    assert "<nav>" not in alone
+    assert 'id="queues"' not in alone
+
+
+def test_a_queue_and_its_names_are_shown_day_by_day() -> None:
+    html = render_page(summary())
+    text = parsed(html)
+    assert text.index("2026-11-16") < text.index("2026-11-15"), "the latest first"
+    for words in ("Day by day", "2.99 s", "97.5 %", "Names day by day", "1,234", "12.5 ms"):
+        assert words in text
+    assert '<b class="bad">5</b>' in html
+    one_day = render_page(summary(days=[day("2026-11-16")]))
+    assert "Names day by day" not in parsed(one_day), "the tables of names say it already"
 
 
 def test_names_cannot_put_html_into_the_page() -> None:

@@ -149,3 +149,9 @@ def test_a_start_that_says_nothing_is_refused(text: str, timestamp: str | None) 
 def test_offsets_survive_a_checkpoint() -> None:
     for offset in (Offset("5-1", 7), Offset("5-1"), Offset("5-1", 7, ("2-0", "4-1"))):
         assert Offset.of(offset.to_dict()) == offset
+
+
+def test_the_lag_is_in_entries_where_the_server_counts() -> None:
+    assert offsets.lag(Offset("1000-0", 7), Offset("4000-1", 12)) == {"behindMs": 3000, "behindRows": 5}
+    assert offsets.lag(Offset("1000-0"), Offset("4000-1", 12)) == {"behindMs": 3000}
+    assert offsets.lag(Offset("4000-1", 12), Offset("4000-1", 12)) == {"behindMs": 0, "behindRows": 0}
