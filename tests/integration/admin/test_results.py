@@ -158,11 +158,16 @@ async def test_a_worker_that_stores_nothing_is_told_apart_from_one_that_is_slow(
 
 
 @pytest.mark.usefixtures("impatient")
+async def _has_completed(queue: Queue, job_id: str) -> bool:
+    info = await queue.get_job(job_id)
+    return info.state == "completed"
+
+
 async def test_the_first_waiter_may_come_after_the_end(redis_url: str, queue_name: str) -> None:
     async with Queue(queue_name, redis_url=redis_url) as queue:
         async with working(worker(redis_url, queue_name, store_results=False)):
             job = await queue.add("n", 1)
-            await asyncio.sleep(0.1)
+            await until(lambda: _has_completed(queue, job.id))
         with pytest.raises(ResultUnavailableError):
             await job.wait_for_result(timeout=20)
 
