@@ -18,6 +18,8 @@ from chasqui_engine.consumer.execution.fork_guard import guard_against_forks
 from chasqui_engine.consumer.execution.handler import Handler, Handlers, RunHandler
 from chasqui_engine.consumer.heartbeat import Heartbeat
 from chasqui_engine.consumer.in_flight import InFlight
+from chasqui_engine.consumer.listening.job_events import JobEvents
+from chasqui_engine.consumer.listening.listeners import Listeners
 from chasqui_engine.consumer.reader import Reader
 from chasqui_engine.consumer.runner import JobRunner
 from chasqui_engine.consumer.settlement import Settler
@@ -54,8 +56,10 @@ class Consumer:
         config: ConsumerConfig | None = None,
         *,
         credential_provider: FetchCredentials | None = None,
+        listeners: Listeners | None = None,
     ) -> None:
         need_posix("a worker")
+        self._listeners = Listeners() if listeners is None else listeners
         self._url = redis_url
         self._config = config or ConsumerConfig()
         self._fetch = credential_provider
@@ -74,15 +78,22 @@ class Consumer:
         shutdown = EarlyStop(shutdown) if may_stop_itself else shutdown
         connector = self._connector()
         try:
-            running = _Running(connector, self._connector(), handler, config, shutdown, burst=burst)
+            listeners = self._listeners
+            running = _Running(connector, self._connector(), handler, config, shutdown, listeners, burst=burst)
             await running.start()
             if started is not None:
                 started.set()
+            listeners.emit("ready")
             about = (self._config.consumer_id, self._config.queue_name, self._config.group)
             _log.info("worker %s started: queue %s, group %s, %d jobs at once", *about, self._config.concurrency)
             await running.until(shutdown)
             _log.info("worker %s stopped: queue %s, group %s", *about)
+        except Exception as err:
+            self._listeners.emit("error", err)
+            raise
         finally:
+            self._listeners.emit("closed")
+            await self._listeners.finish()
             await connector.close()
 
     def _connector(self) -> Connector:
@@ -99,6 +110,7 @@ class _Running:
         handler: Handler,
         config: ConsumerConfig,
         shutdown: Stop,
+        listeners: Listeners,
         *,
         burst: bool,
     ) -> None:
@@ -111,7 +123,9 @@ class _Running:
         self._buffer = buffer = PrefetchBuffer(shutdown)
         self._handlers = Handlers(handler, config)
         self._clock = clock = ClockSteps(commands, config.queue_name)
-        context = ConsumerContext(commands, member, config, in_flight, buffer, guard(config.metrics), clock)
+        self._listeners = listeners
+        job_events = JobEvents(listeners, commands, member, in_flight)
+        context = ConsumerContext(commands, member, config, in_flight, buffer, guard(config.metrics), clock, job_events)
         self._settler = Settler(context)
         self._runner = JobRunner(context, self._wrap(self._handlers.run), self._settler)
         self._reader = Reader(context, self._reads)
@@ -177,6 +191,7 @@ class _Running:
     async def _stop(self) -> None:
         deadline = monotonic() + self._config.shutdown_deadline_secs
         self._stop_duties.set()
+        self._listeners.emit("closing")
         await cancel_and_wait(*self._reading, *self._watching)
         # Only after the connection is gone can the server no longer deliver entries to it that would go unseen.
         self._reads.drop()

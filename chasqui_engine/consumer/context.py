@@ -9,6 +9,7 @@ from chasqui_engine._redis.commands.group import GroupMember
 from chasqui_engine.consumer.buffer import PrefetchBuffer
 from chasqui_engine.consumer.clock_steps import ClockSteps
 from chasqui_engine.consumer.in_flight import InFlight
+from chasqui_engine.consumer.listening.job_events import JobEvents
 from chasqui_engine.metrics.safe_sink import SafeSink
 from chasqui_engine.values.config import ConsumerConfig
 
@@ -41,6 +42,7 @@ class ConsumerContext:
     buffer: PrefetchBuffer
     sink: SafeSink
     clock: ClockSteps
+    job_events: JobEvents
     pace: Pace = field(default_factory=Pace)
 
     @property

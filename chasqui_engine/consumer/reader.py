@@ -47,6 +47,7 @@ class Reader:
         self._orphans = Orphans(commands, member, config.claim_min_idle_ms)
         self._idle = IdleEntries(config.claim_min_idle_ms)
         self._clock = context.clock
+        self._job_events = context.job_events
         self._paused = self._claiming = self._warned_blind = self._with_headers = False
 
     async def read(self) -> None:
@@ -57,11 +58,13 @@ class Reader:
             await self._read_until_paused()
 
     async def _wait_for_resume(self) -> None:
+        self._job_events.emit("paused")
         _log.info("queue %s is paused; consumer %s takes no jobs", self._member.keys.queue, self._member.consumer)
         while self._paused:
             await self._release_unstarted()
             await asyncio.sleep(_PAUSE_CHECK_S)
             await self._pause_is_set()
+        self._job_events.emit("resumed")
         _log.info("queue %s is resumed; consumer %s takes jobs again", self._member.keys.queue, self._member.consumer)
 
     async def _read_until_paused(self) -> None:
@@ -196,6 +199,8 @@ class Reader:
     async def _accept_again(self, again: list[Delivery]) -> None:
         """Of entries whose workers went silent, only started runs count: each may wait here for another that
         kills this worker too."""
+        if self._job_events.listeners.hear_jobs:
+            self._job_events.stall(again)
         suspects = [] if self._config.relay else [one for one in again if one.deliveries >= POISON_SUSPECT]
         try:
             await self._recount(again)

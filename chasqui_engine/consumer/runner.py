@@ -44,6 +44,8 @@ class JobRunner:
         self._buffer = context.buffer
         self._sink = context.sink
         self._pace = context.pace
+        self._job_events = context.job_events
+        self._listeners = context.job_events.listeners
         self._settler = settler
         self._server_now_ms = context.clock.server_now_ms
         self._pid = os.getpid()
@@ -151,6 +153,8 @@ class JobRunner:
         attempt = job.attempt + job.deliveries + 1
         self._settler.note_start(job.id, attempt, delivery)
         job._reports = self._settler
+        if self._listeners.hear_jobs:
+            self._job_events.begin(job, self._settler)
         if self._config.log_job_ids:
             running_job_id.set(job.id)
         started = monotonic()
@@ -167,6 +171,8 @@ class JobRunner:
             duration_us = self._took_us(started)
             if self._sink.enabled:
                 self._report(JobOutcomeKind.OK, attempt, duration_us, delivery.name)
+            if self._listeners.hear_jobs:
+                self._job_events.complete(delivery, job, value)
             self._settler.ack(Ack(delivery, job.id, attempt, duration_us, result))
 
     def _encode(self, value: Any) -> bytes:
@@ -184,6 +190,8 @@ class JobRunner:
         panic = isinstance(error, HandlerPanicError) or not isinstance(error, Exception)
         if self._sink.enabled and not isinstance(error, RetryLater):
             self._report(JobOutcomeKind.PANIC if panic else JobOutcomeKind.ERR, attempt, duration_us, delivery.name)
+        if self._listeners.hear_jobs and not isinstance(error, RetryLater):
+            self._job_events.fail(delivery, job, error)
         verdict = judge_failure(delivery, job, attempt, error, duration_us, self._config)
         if isinstance(verdict, Bury):
             log_burial(self._queue, verdict, error)

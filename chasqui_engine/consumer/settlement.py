@@ -44,6 +44,8 @@ class Settler:
         self._in_flight = context.in_flight
         self._buffer = context.buffer
         self._sink = context.sink
+        self._job_events = context.job_events
+        self._listeners = context.job_events.listeners
         self._events_max = config.events_max
         self._refused_logged_at = -_LOG_AGAIN_S
         self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -146,6 +148,8 @@ class Settler:
         for one in acks:
             self._in_flight.release(one.delivery)
         self._buffer.nudge()
+        if self._listeners.hear_jobs:
+            self._job_events.settle([one.delivery for one in acks if one.delivery.entry_id not in gone], gone)
         carried = [one for one in acks if one.delivery.headers and one.delivery.entry_id not in gone]
         if carried:
             await self._forget_headers([(one.job_id, one.delivery.headers) for one in carried])
@@ -201,6 +205,10 @@ class Settler:
                 self._log_lost([one.job_id or "?"])
             if reply in (_MOVED, _NOT_OURS):
                 self.forget(one.delivery)
+        if self._listeners.hear_jobs:
+            settled = zip(verdicts, replies, strict=True)
+            lost = [one.delivery.entry_id for one, reply in settled if reply == _NOT_OURS]
+            self._job_events.settle([one.delivery for one in ours], lost)
         return ours
 
     async def _wait_for_refused(self, verdicts: Sequence[Moved], replies: Sequence[int]) -> list[Moved]:

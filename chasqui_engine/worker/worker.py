@@ -8,6 +8,7 @@ from typing import Self
 from chasqui_engine._redis.client.endpoints import FetchCredentials
 from chasqui_engine._redis.client.urls import apply_tls
 from chasqui_engine.consumer import Consumer, Handler, check_handler
+from chasqui_engine.consumer.listening.listeners import Listener, Listeners
 from chasqui_engine.metrics.events import MetricsSink
 from chasqui_engine.queue.coercion import BackoffLike
 from chasqui_engine.runtime.aio import StopSignal
@@ -80,7 +81,10 @@ class Worker:
     ) -> None:
         self._config = make_config(locals())
         self._handler = check_handler(handler)
-        self._consumer = Consumer(apply_tls(redis_url, tls), self._config, credential_provider=credential_provider)
+        self._listeners = Listeners()
+        self._consumer = Consumer(
+            apply_tls(redis_url, tls), self._config, credential_provider=credential_provider, listeners=self._listeners
+        )
         self._started = asyncio.Event()
 
     @property
@@ -106,6 +110,31 @@ class Worker:
     async def wait_until_ready(self) -> None:
         """Waits until it takes jobs; call it concurrently with `run`."""
         await self._started.wait()
+
+    def on(self, event: str, listener: Listener) -> Self:
+        """Calls `listener`, a plain or an `async` function, whenever something happens in this worker.
+
+        - `active(job)`, `completed(job, result)`, `failed(job, error)`: a run began, went well, or failed; the last
+          two once that is written. A job that failed may run again.
+        - `progress(job, progress)`; `stalled(job_id)`: a job was reclaimed from a worker that went silent.
+        - `drained()`: nothing waits any more, and nothing runs here.
+        - `ready()`, `paused()`, `resumed()`, `closing()`, `closed()`; `error(err)`: `run` ends with this error.
+
+        A plain function is called in the event loop and must be quick; an `async` one is started and not waited for.
+        What it raises is logged, and harms no job. `QueueEvents` hears of the jobs of all workers.
+        """
+        self._listeners.add(event, listener)
+        return self
+
+    def once(self, event: str, listener: Listener) -> Self:
+        """Like `on`, for the next time only."""
+        self._listeners.add(event, listener, once=True)
+        return self
+
+    def off(self, event: str, listener: Listener) -> Self:
+        """Removes a listener; nothing happens if it is not there."""
+        self._listeners.remove(event, listener)
+        return self
 
     @property
     def is_closed(self) -> bool:

@@ -25,7 +25,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     # 3: roles
     ("queue", "queue.producer", "queue.enqueue", "consumer.*", "schedule.*", "admin.*"),
     # 4: what people type, and the edges
-    ("", "queue.*", "worker.*", "native.*", "cli.*", "dashboard.*", "spark.*", "pipeline.*"),
+    ("", "queue.*", "worker.*", "testing", "native.*", "cli.*", "dashboard.*", "spark.*", "pipeline.*"),
 )
 
 # What only one place may know: the imported package → the modules that may import it.
