@@ -8,7 +8,7 @@ from chasqui_engine.admin.delayed import DelayedJob
 from chasqui_engine.admin.diagnosis import QueueReport, ServerReport
 from chasqui_engine.admin.health import QueueHealth
 from chasqui_engine.admin.history import PastOutcome
-from chasqui_engine.admin.lists import ListedJob
+from chasqui_engine.admin.lists import CompletedJob, ListedJob
 from chasqui_engine.admin.monitor import BadQueue, QueueMonitor
 from chasqui_engine.admin.removal import CleanState
 from chasqui_engine.admin.snapshot import ConsumerInfo, QueueCounts, QueueSnapshot, Throughput
@@ -16,6 +16,7 @@ from chasqui_engine.admin.snapshot import ConsumerInfo, QueueCounts, QueueSnapsh
 __all__ = [
     "BadQueue",
     "CleanState",
+    "CompletedJob",
     "ConsumerInfo",
     "DeadFilter",
     "DelayedJob",

@@ -15,9 +15,13 @@ from chasqui_engine.admin.job_lookup import SEARCHED
 from chasqui_engine.codec.envelope import decode_id
 from chasqui_engine.codec.preview import glimpse_job
 from chasqui_engine.events import QueueEvent
+from chasqui_engine.runtime.clock import monotonic
 from chasqui_engine.values.errors import DecodeError
 from chasqui_engine.values.job import Job, JobId
 from chasqui_engine.values.stream_ids import ms_of
+
+_LOOK_S = 0.5
+"""How long a search for completed jobs looks before it gives what it has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +43,25 @@ class ListedJob:
     @property
     def since_ms(self) -> int:
         """When it came to the stream, by the server's clock."""
+        return ms_of(self.entry_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompletedJob:
+    """A job that completed, as its event tells."""
+
+    entry_id: str
+    """Of the event."""
+    job_id: JobId
+    name: str
+    attempt: int | None
+    """The run that went well; 1 is the first."""
+    duration_ms: float | None
+    """How long its handler took."""
+
+    @property
+    def at_ms(self) -> int:
+        """When, by the server's clock."""
         return ms_of(self.entry_id)
 
 
@@ -74,6 +97,48 @@ async def list_events(link: Link, keys: QueueKeys, after: str, *, limit: int) ->
     # The shortest wait there is: a page at the end of the stream is empty.
     found = await events_commands.read_events(link, keys, after, count=limit, block_ms=1) if limit else []
     return [QueueEvent.of(entry_id, fields) for entry_id, fields in found]
+
+
+async def list_completed(
+    link: Link,
+    keys: QueueKeys,
+    *,
+    before: str | None,
+    name: str,
+    since_ms: int,
+    until_ms: int | None,
+    limit: int,
+) -> tuple[list[CompletedJob], str | None]:
+    """Jobs that completed, the newest first, and the cursor to read on at; None at the end.
+
+    The time that it takes is bounded: fewer jobs and a cursor mean that many events were read and few matched.
+    """
+    start = "+" if until_ms is None else str(until_ms)
+    if before is not None and (until_ms is None or ms_of(before) <= until_ms):
+        start = f"({before}"
+    found: list[CompletedJob] = []
+    last, began = before, monotonic()
+    while len(found) < limit and monotonic() - began < _LOOK_S:
+        searched, page = await events_commands.find_completed(
+            link, keys, start=start, end=str(since_ms), name=name, most=limit - len(found)
+        )
+        found += [_describe_completed(entry_id, fields) for entry_id, fields in page]
+        if not searched:
+            return found, None
+        last, start = searched, f"({searched}"
+    return found, last
+
+
+def _describe_completed(entry_id: str, fields: dict[str, str]) -> CompletedJob:
+    event = QueueEvent.of(entry_id, fields)
+    attempt, duration_us = event.fields.get("attempt"), event.fields.get("duration_us")
+    return CompletedJob(
+        entry_id=entry_id,
+        job_id=event.job_id or "",
+        name=event.job_name,
+        attempt=attempt if isinstance(attempt, int) else None,
+        duration_ms=duration_us / 1000 if isinstance(duration_us, int) else None,
+    )
 
 
 async def list_events_of_job(link: Link, keys: QueueKeys, job_id: JobId, *, limit: int) -> list[QueueEvent]:

@@ -84,6 +84,7 @@ class SyncQueue:
     get_job_counts = _blocking(Queue.get_job_counts)
     get_job_logs = _blocking(Queue.get_job_logs)
     list_waiting = _blocking(Queue.list_waiting)
+    list_completed = _blocking(Queue.list_completed)
     list_active = _blocking(Queue.list_active)
     newest_events = _blocking(Queue.newest_events)
     page_events = _blocking(Queue.page_events)

@@ -85,6 +85,20 @@ async def find_events_of(link: Link, keys: QueueKeys, job_id: str, *, at_most: i
         start = f"({decode_text(last)}"
 
 
+_FIND_COMPLETED = scripts.load("events/find_completed")
+
+
+async def find_completed(
+    link: Link, keys: QueueKeys, *, start: str, end: str, name: str, most: int
+) -> tuple[str, list[tuple[str, dict[str, str]]]]:
+    """`completed` events of one page between two ids, the newest first, with the id of the last event searched.
+
+    That id is empty at the end.
+    """
+    last, *found = await link.run(_FIND_COMPLETED, [keys.events], [start, end, _PAGE, name, most])
+    return decode_text(last), [(decode_text(entry[0]), text_fields(entry[1])) for entry in found]
+
+
 async def list_recent(link: Link, keys: QueueKeys, since_ms: int, *, at_most: int) -> list[tuple[int, str]]:
     """(time, kind) of the newest events since a time, the newest first."""
     reply = await link.call("XREVRANGE", keys.events, "+", since_ms, "COUNT", at_most)

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from chasqui_engine.admin import DelayedJob, ListedJob
+from chasqui_engine import Producer
+from chasqui_engine.admin import CompletedJob, DelayedJob, ListedJob
 from chasqui_engine.dashboard.api import serializers
 from chasqui_engine.dashboard.api.by_name import find_by_name
 from chasqui_engine.dashboard.api.dead_letter_query import check_ids
 from chasqui_engine.dashboard.api.payload_view import BRIEF_CHARS
 from chasqui_engine.dashboard.api.responses import answer, answer_rows
 from chasqui_engine.dashboard.dependencies import CursorQuery, DashboardDep, QueueRef, Viewer
+from chasqui_engine.dashboard.settings import Payloads
 
 router = APIRouter(prefix="/api/queue")
 
 _MOST_REPEATABLES = 500
 _MOST_START = 10**9
+_RESULTS_AT_ONCE = 25
+_MOST_RESULT_BYTES = 8 * 1024 * 1024
 
+MomentQuery = Annotated[int, Query(ge=0, le=10**14)]
 JobNameQuery = Annotated[str, Query(max_length=256)]
 
 
@@ -81,6 +86,41 @@ async def list_delayed(
             found = await read(start)
             shown, more = found[:count], start + count if len(found) > count else None
     return await answer_rows(dashboard.settings.payloads, serializers.serialize_delayed, shown, more)
+
+
+@router.get("/completed")
+async def list_completed(
+    dashboard: DashboardDep,
+    user: Viewer,
+    ref: QueueRef,
+    before: CursorQuery = None,
+    name: JobNameQuery = "",
+    since_ms: MomentQuery = 0,
+    until_ms: MomentQuery | None = None,
+) -> Response:
+    """Jobs that completed, of one name or all, the newest first, with their results as long as they are kept."""
+    check_ids([before] if before else [])
+    async with dashboard.producer(ref) as producer:
+        found, more = await producer.list_completed(
+            dashboard.settings.page_size, before=before, name=name, since_ms=since_ms, until_ms=until_ms
+        )
+        results = await _read_results(producer, [one.job_id for one in found])
+
+    def show(one: CompletedJob, payloads: Payloads) -> dict[str, Any]:
+        return serializers.serialize_completed(one, results.get(one.job_id), payloads)
+
+    return await answer_rows(dashboard.settings.payloads, show, found, more)
+
+
+async def _read_results(producer: Producer, job_ids: list[str]) -> dict[str, bytes | None]:
+    """What is kept of them, a few at a time: the others, after many bytes, are on the pages of their jobs."""
+    found: dict[str, bytes | None] = {}
+    for start in range(0, len(job_ids), _RESULTS_AT_ONCE):
+        some = job_ids[start : start + _RESULTS_AT_ONCE]
+        found.update(zip(some, await producer.get_result_bulk(some), strict=True))
+        if sum(len(result or b"") for result in found.values()) > _MOST_RESULT_BYTES:
+            break
+    return found
 
 
 @router.get("/repeatables")

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from chasqui_engine import ConfigError, DecodeError, DlqEntry, JobInfo, QueueEvent, RepeatableMeta, RepeatPattern
-from chasqui_engine.admin import DelayedJob, ListedJob, describe, died_at_ms
+from chasqui_engine.admin import CompletedJob, DelayedJob, ListedJob, describe, died_at_ms
 from chasqui_engine.codec import glimpse_payload
 from chasqui_engine.dashboard.api.payload_view import BRIEF_CHARS, WHOLE_CHARS, payload_text, plain_payload
 from chasqui_engine.dashboard.settings import Payloads
@@ -34,6 +34,20 @@ def serialize_listed(one: ListedJob, payloads: Payloads) -> dict[str, Any]:
         "consumer": cut(one.consumer),
         "idle_ms": one.idle_ms,
         "deliveries": one.deliveries,
+    }
+
+
+def serialize_completed(one: CompletedJob, result: bytes | None, payloads: Payloads) -> dict[str, Any]:
+    """A job that completed, with the beginning of its result if that is kept."""
+    return {
+        "entry_id": one.entry_id,
+        "id": cut(one.job_id, _ID_CHARS),
+        "name": cut(one.name),
+        "at_ms": one.at_ms,
+        "attempt": one.attempt,
+        "duration_ms": one.duration_ms,
+        "result": None if result is None else _result_text(result, payloads, brief=True),
+        "result_known": result is not None,
     }
 
 
@@ -131,9 +145,10 @@ def serialize_job(info: JobInfo, result: bytes | None, payloads: Payloads) -> di
     }
 
 
-def _result_text(result: bytes, payloads: Payloads) -> str | None:
+def _result_text(result: bytes, payloads: Payloads, *, brief: bool = False) -> str | None:
     try:
-        return payload_text(glimpse_payload(result, WHOLE_CHARS), payloads)
+        value = glimpse_payload(result, BRIEF_CHARS if brief else WHOLE_CHARS)
+        return payload_text(value, payloads, brief=brief)
     except DecodeError as err:
         return f"cannot be read: {err.args[0]}"
 

@@ -1,10 +1,11 @@
 // Waiting, active, delayed and repeatable jobs: one table each, page by page.
+import { millis } from "./actions/form.js";
 import { OF_LIST } from "./actions/jobs.js";
 import { repeatableButtons } from "./actions/repeatables.js";
 import { selection } from "./actions/selected.js";
 import { asker, pageOf } from "./api.js";
 import { command, empty, failure, h } from "./dom.js";
-import { count, duration, moment, now, until } from "./format.js";
+import { ago, count, duration, moment, now, until, zone } from "./format.js";
 
 export function jobCell(place, id) {
   const href = id === null ? null : pageOf(place.connection, place.queue, id);
@@ -22,7 +23,7 @@ function cell(label, text, kind = "", more = {}) {
 }
 
 // A table that reloads when the number of its jobs changes, unless the user is working in it.
-function listTab(context, { path, field, columns, row, none, cursor, group = null, byName = false, keyOf = null }) {
+function listTab(context, { path, field, columns, row, none, cursor, group = null, byName = false, byTime = false, keyOf = null }) {
   const first = {};
   const jobs = asker(path);
   const rows = h("tbody");
@@ -35,7 +36,7 @@ function listTab(context, { path, field, columns, row, none, cursor, group = nul
   const back = h("button", { type: "button", class: "button", text: "First page", hidden: true });
   const more = h("button", { type: "button", class: "button", text: "Next page", hidden: true });
   const pager = h("div", { class: "row end pager", hidden: true }, back, more);
-  const named = byName ? nameFilter(() => load(first)) : null;
+  const named = byName ? filter(() => load(first), byTime) : null;
   const element = h("section", { class: "card" }, named, chosen?.toolbar, table, notes, pager);
   let shown = first;
   let known = null;
@@ -46,7 +47,7 @@ function listTab(context, { path, field, columns, row, none, cursor, group = nul
     shown = params;
     stale = false;
     try {
-      const page = await jobs.ask({ ...context.place, ...params, name: named?.elements.name.value });
+      const page = await jobs.ask({ ...context.place, ...params, ...wanted(named) });
       if (page === null) return;
       if (unasked && inUse()) {
         stale = true;
@@ -62,7 +63,7 @@ function listTab(context, { path, field, columns, row, none, cursor, group = nul
       rows.replaceChildren(...(group ? grouped(page.rows, group, columns.length, made) : page.rows.map(made)));
       chosen?.update();
       table.hidden = !page.rows.length;
-      notes.replaceChildren(...(page.rows.length ? [] : [named?.elements.name.value ? noneNamed(next) : none(context)]));
+      notes.replaceChildren(...(page.rows.length ? [] : [filtered(named) ? noneMatches(named, next) : none(context)]));
       more.hidden = next === null;
       back.hidden = params === first;
       pager.hidden = more.hidden && back.hidden;
@@ -73,7 +74,8 @@ function listTab(context, { path, field, columns, row, none, cursor, group = nul
   }
 
   function inUse() {
-    return shown !== first || chosen?.any() || element.contains(document.activeElement);
+    const costly = byTime && filtered(named); // it looks through many
+    return shown !== first || costly || chosen?.any() || element.contains(document.activeElement);
   }
 
   more.addEventListener("click", () => load({ [cursor]: next }));
@@ -82,26 +84,40 @@ function listTab(context, { path, field, columns, row, none, cursor, group = nul
   return {
     element,
     update(view) {
-      stale ||= known !== null && (known !== view[field] || field === "active");
+      const flows = field === "active" || (field === "completed_per_s" && view[field] > 0);
+      stale ||= known !== null && (known !== view[field] || flows);
       known = view[field];
       if (stale && !inUse() && !jobs.asking()) load(first, { unasked: true });
     },
   };
 }
 
-function nameFilter(search) {
+function filter(search, byTime) {
   const field = h("input", { type: "search", name: "name", placeholder: "exactly", maxlength: "256" });
   const submit = (event) => {
     event.preventDefault();
     search();
   };
   const button = h("button", { type: "submit", class: "button", text: "Filter" });
-  return h("form", { class: "filter named", onsubmit: submit }, h("label", {}, "Name", field), button);
+  const moment = (name, label) =>
+    h("label", { title: `In your time zone, ${zone()}` }, label, h("input", { type: "datetime-local", name }));
+  const times = byTime ? [moment("since_ms", "From"), moment("until_ms", "To")] : [];
+  return h("form", { class: "filter named", onsubmit: submit }, h("label", {}, "Name", field), times, button);
 }
 
-function noneNamed(next) {
-  if (next === null) return empty("No job has this name", "");
-  return empty("None of those that were read has this name", "The next page reads on.");
+function wanted(form) {
+  const given = form ? [...new FormData(form)].filter(([, value]) => value) : [];
+  return Object.fromEntries(given.map(([name, value]) => [name, name.endsWith("_ms") ? millis(value) : value]));
+}
+
+function filtered(form) {
+  return Object.keys(wanted(form)).length > 0;
+}
+
+function noneMatches(form, next) {
+  const what = form.elements.name.value ? "has this name" : "matches";
+  if (next !== null) return empty(`None of those that were read ${what}`, "The next page reads on.");
+  return empty(`No job ${what}`, "");
 }
 
 // Rows grouped by what they share, the largest group first.
@@ -180,6 +196,35 @@ export function delayedTab(context) {
         cell("Payload", payloadText(me, one), "mono payload"),
       ),
   });
+}
+
+export function completedTab(context) {
+  return listTab(context, {
+    path: "api/queue/completed",
+    field: "completed_per_s",
+    cursor: "before",
+    byName: true,
+    byTime: true,
+    columns: ["Completed", "Job", "Name", "Took", "Runs", "Result"],
+    none: () =>
+      empty("No completed jobs", "Jobs that went well are listed here as long as the queue keeps its events."),
+    row: (one, { place, me }) =>
+      h(
+        "tr",
+        {},
+        cell("Completed", ago(one.at_ms), "nowrap", { title: moment(one.at_ms), "data-ago": one.at_ms }),
+        jobCell(place, one.id),
+        cell("Name", one.name || "–"),
+        cell("Took", one.duration_ms === null ? "?" : duration(one.duration_ms), "nowrap"),
+        cell("Runs", one.attempt === null ? "?" : count(one.attempt)),
+        cell("Result", resultText(me, one), one.result_known ? "mono payload" : "muted"),
+      ),
+  });
+}
+
+function resultText(me, one) {
+  if (!one.result_known) return "not kept";
+  return me.payloads === "hide" ? "hidden" : (one.result ?? "");
 }
 
 export function repeatablesTab(context) {

@@ -6,7 +6,7 @@ import { chart } from "./chart.js";
 import { deadTab } from "./dead_letters.js";
 import { ask, command, empty, h, keyed, say, toast } from "./dom.js";
 import { count, duration, rate, setNow } from "./format.js";
-import { activeTab, delayedTab, repeatablesTab, waitingTab } from "./lists.js";
+import { activeTab, completedTab, delayedTab, repeatablesTab, waitingTab } from "./lists.js";
 import { tile, updateTile } from "./queues.js";
 
 const TABS = [
@@ -14,6 +14,7 @@ const TABS = [
   ["waiting", "Waiting", "waiting", waitingTab],
   ["active", "Active", "active", activeTab],
   ["delayed", "Delayed", "delayed", delayedTab],
+  ["completed", "Completed", null, completedTab],
   ["repeating", "Repeating", "repeatables", repeatablesTab],
   ["dead", "Dead letters", "dead", deadTab],
 ];
