@@ -13,6 +13,7 @@ from chasqui_engine.metrics.events import MetricsSink
 from chasqui_engine.queue.coercion import BackoffLike
 from chasqui_engine.runtime.aio import StopSignal
 from chasqui_engine.values.config import RunPlainIn, TimeLimit
+from chasqui_engine.worker.handler_registry import largest_batch_of
 from chasqui_engine.worker.options import make_config
 
 _MAX_ATTEMPTS = 25
@@ -26,6 +27,7 @@ class Worker:
 
     - `redis_url`: the server; else `CHASQUI_REDIS_URL`, else `redis://127.0.0.1:6379`. `tls=True` makes it `rediss://`.
     - `concurrency`: jobs that run at once. `max_attempts`: runs of a job in all, unless the job says otherwise.
+    - `batch_size`, `batch_wait_ms`: the handler is given lists of up to so many jobs, which wait so long for others.
     - `backoff`: the wait before a failed job runs again, unless the job has its own: milliseconds, a `BackoffSpec`, or
       its fields. By default it doubles from 0.1 s to 30 s.
     - `store_results`, `result_ttl_ms`: whether what the handler returns is kept, and how long (an hour).
@@ -55,6 +57,8 @@ class Worker:
         group: str = "default",
         consumer_id: str | None = None,
         concurrency: int = 100,
+        batch_size: int | None = None,
+        batch_wait_ms: int = 100,
         time_limit_secs: TimeLimit = None,
         max_age_secs: float | None = None,
         dead_letter_expired: bool = False,
@@ -79,6 +83,7 @@ class Worker:
         events_enabled: bool = True,
         metrics: MetricsSink | None = None,
     ) -> None:
+        concurrency = max(concurrency, largest_batch_of(handler))
         self._config = make_config(locals())
         self._handler = check_handler(handler)
         self._listeners = Listeners()
