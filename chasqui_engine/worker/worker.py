@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Self
 
 from chasqui_engine._redis.client.endpoints import FetchCredentials
 from chasqui_engine._redis.client.urls import apply_tls
 from chasqui_engine.consumer import Consumer, Handler, check_handler
+from chasqui_engine.consumer.execution.middleware import Middleware, check_middleware
 from chasqui_engine.consumer.listening.listeners import Listener, Listeners
 from chasqui_engine.metrics.events import MetricsSink
 from chasqui_engine.queue.coercion import BackoffLike
@@ -38,6 +40,7 @@ class Worker:
       and `run` returns: whatever keeps it running starts it again.
     - `shutdown_deadline_secs`: how long running jobs may take to end at a stop (30).
     - `log_job_ids`: whether `JobIdFilter` can say which job a log record of a handler belongs to.
+    - `middleware`: `async def middleware(job, call_next)` functions around each run, the first outermost.
     - `credential_provider`: a function that gives user and password whenever a connection is opened.
     - `read_block_ms`, `read_count` and the others: as in `ConsumerConfig`, which says what each is for.
     """
@@ -80,6 +83,7 @@ class Worker:
         scheduler_tick_ms: int | None = None,
         relay: bool = False,
         log_job_ids: bool = False,
+        middleware: Sequence[Middleware] = (),
         events_enabled: bool = True,
         metrics: MetricsSink | None = None,
     ) -> None:
@@ -87,8 +91,13 @@ class Worker:
         self._config = make_config(locals())
         self._handler = check_handler(handler)
         self._listeners = Listeners()
+        around = check_middleware(middleware)
         self._consumer = Consumer(
-            apply_tls(redis_url, tls), self._config, credential_provider=credential_provider, listeners=self._listeners
+            apply_tls(redis_url, tls),
+            self._config,
+            credential_provider=credential_provider,
+            listeners=self._listeners,
+            middleware=around,
         )
         self._started = asyncio.Event()
 
