@@ -21,6 +21,7 @@ from chasqui_engine.schedule.spec import RepeatPattern as RepeatPattern
 from chasqui_engine.values.backoff import BackoffKind as BackoffKind
 from chasqui_engine.values.backoff import BackoffSpec as BackoffSpec
 from chasqui_engine.values.backoff import RetryConfig as RetryConfig
+from chasqui_engine.values.batch_error import BatchError as BatchError
 from chasqui_engine.values.config import ConsumerConfig as ConsumerConfig
 from chasqui_engine.values.config import ProducerConfig as ProducerConfig
 from chasqui_engine.values.config import PromoterConfig as PromoterConfig

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from typing import Any
 
 from chasqui_engine._redis.client.connector import FOR_EVER, Connector
@@ -16,6 +16,7 @@ from chasqui_engine.consumer.clock_steps import ClockSteps
 from chasqui_engine.consumer.context import ConsumerContext
 from chasqui_engine.consumer.execution.fork_guard import guard_against_forks
 from chasqui_engine.consumer.execution.handler import Handler, Handlers, RunHandler
+from chasqui_engine.consumer.execution.middleware import Middleware, wrap_in_middleware
 from chasqui_engine.consumer.heartbeat import Heartbeat
 from chasqui_engine.consumer.in_flight import InFlight
 from chasqui_engine.consumer.listening.job_events import JobEvents
@@ -57,9 +58,11 @@ class Consumer:
         *,
         credential_provider: FetchCredentials | None = None,
         listeners: Listeners | None = None,
+        middleware: Sequence[Middleware] = (),
     ) -> None:
         need_posix("a worker")
         self._listeners = Listeners() if listeners is None else listeners
+        self._middleware = middleware
         self._url = redis_url
         self._config = config or ConsumerConfig()
         self._fetch = credential_provider
@@ -79,7 +82,9 @@ class Consumer:
         connector = self._connector()
         try:
             listeners = self._listeners
-            running = _Running(connector, self._connector(), handler, config, shutdown, listeners, burst=burst)
+            running = _Running(
+                connector, self._connector(), handler, config, shutdown, listeners, self._middleware, burst=burst
+            )
             await running.start()
             if started is not None:
                 started.set()
@@ -111,10 +116,12 @@ class _Running:
         config: ConsumerConfig,
         shutdown: Stop,
         listeners: Listeners,
+        middleware: Sequence[Middleware],
         *,
         burst: bool,
     ) -> None:
         self._config = config
+        self._middleware = middleware
         self._early_stop = shutdown if isinstance(shutdown, EarlyStop) else None
         self._reads = connector.link(FOR_EVER)
         self._commands = commands = connector.link(FOR_EVER)
@@ -142,6 +149,7 @@ class _Running:
 
     def _wrap(self, run: RunHandler) -> RunHandler:
         """What the runner calls for a job: the handler, and around it what was asked for."""
+        run = wrap_in_middleware(run, self._middleware)
         if self._early_stop is not None and self._config.max_jobs is not None:
             run = limit_runs(run, self._config.max_jobs, self._early_stop)
         return run

@@ -242,6 +242,10 @@ class ConsumerConfig(_EmitsEvents):
     """Whether jobs that expired go to the dead letters."""
     run_plain_in: RunPlainIn = "thread"
     """Where handlers that are plain functions run: "thread" or "process"."""
+    batch_size: int | None = None
+    """The handler is given a list of up to so many jobs; None gives it one job. `concurrency` is at least as large."""
+    batch_wait_ms: int = 100
+    """How long the first job of a batch waits for others."""
     max_jobs: int | None = None
     """After this many runs of a handler it stops as if told to; None is never."""
     max_rss_mb: int | None = None
@@ -281,7 +285,10 @@ class ConsumerConfig(_EmitsEvents):
             _check_seconds(self, "time_limit_secs")
         if self.max_age_secs is not None:
             _check_seconds(self, "max_age_secs")
-        _check_whole(self, 1, *(name for name in ("max_jobs", "max_rss_mb") if getattr(self, name) is not None))
+        optional = ("max_jobs", "max_rss_mb", "batch_size")
+        _check_whole(self, 1, *(name for name in optional if getattr(self, name) is not None))
+        _check_whole(self, 0, "batch_wait_ms")
+        object.__setattr__(self, "concurrency", max(self.concurrency, self.batch_size or 1))
         _warn_if_given(self, "delayed_max_stream_len", _PRODUCERS_CAP)
 
     def promoter(self, **changes: Any) -> PromoterConfig:

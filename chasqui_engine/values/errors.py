@@ -20,7 +20,8 @@ ChasquiError               a RuntimeError, as every error of ChasquiMQ's engine 
 └── HandlerError           CMQ-010  what a handler raises to have its job retried
     └── UnrecoverableError CMQ-011  … to have it buried at once
 
-`values.retry_later` adds `RetryLater` (CMQ-301), which a handler raises to have its job run later.
+`values.retry_later` adds `RetryLater` (CMQ-301), which a handler raises to have its job run later, and
+`values.batch_error` `BatchError` (CMQ-304), with which a batch handler fails some of its jobs.
 `chasqui_engine.spark` adds `DataLossError` (CMQ-315) and `NotRepeatableError` (CMQ-316).
 """
 

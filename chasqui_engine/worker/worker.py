@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Self
 
 from chasqui_engine._redis.client.endpoints import FetchCredentials
 from chasqui_engine._redis.client.urls import apply_tls
 from chasqui_engine.consumer import Consumer, Handler, check_handler
+from chasqui_engine.consumer.execution.middleware import Middleware, check_middleware
 from chasqui_engine.consumer.listening.listeners import Listener, Listeners
 from chasqui_engine.metrics.events import MetricsSink
 from chasqui_engine.queue.coercion import BackoffLike
 from chasqui_engine.runtime.aio import StopSignal
 from chasqui_engine.values.config import RunPlainIn, TimeLimit
+from chasqui_engine.worker.handler_registry import largest_batch_of
 from chasqui_engine.worker.options import make_config
 
 _MAX_ATTEMPTS = 25
@@ -26,6 +29,7 @@ class Worker:
 
     - `redis_url`: the server; else `CHASQUI_REDIS_URL`, else `redis://127.0.0.1:6379`. `tls=True` makes it `rediss://`.
     - `concurrency`: jobs that run at once. `max_attempts`: runs of a job in all, unless the job says otherwise.
+    - `batch_size`, `batch_wait_ms`: the handler is given lists of up to so many jobs, which wait so long for others.
     - `backoff`: the wait before a failed job runs again, unless the job has its own: milliseconds, a `BackoffSpec`, or
       its fields. By default it doubles from 0.1 s to 30 s.
     - `store_results`, `result_ttl_ms`: whether what the handler returns is kept, and how long (an hour).
@@ -36,6 +40,7 @@ class Worker:
       and `run` returns: whatever keeps it running starts it again.
     - `shutdown_deadline_secs`: how long running jobs may take to end at a stop (30).
     - `log_job_ids`: whether `JobIdFilter` can say which job a log record of a handler belongs to.
+    - `middleware`: `async def middleware(job, call_next)` functions around each run, the first outermost.
     - `credential_provider`: a function that gives user and password whenever a connection is opened.
     - `read_block_ms`, `read_count` and the others: as in `ConsumerConfig`, which says what each is for.
     """
@@ -55,6 +60,8 @@ class Worker:
         group: str = "default",
         consumer_id: str | None = None,
         concurrency: int = 100,
+        batch_size: int | None = None,
+        batch_wait_ms: int = 100,
         time_limit_secs: TimeLimit = None,
         max_age_secs: float | None = None,
         dead_letter_expired: bool = False,
@@ -76,14 +83,21 @@ class Worker:
         scheduler_tick_ms: int | None = None,
         relay: bool = False,
         log_job_ids: bool = False,
+        middleware: Sequence[Middleware] = (),
         events_enabled: bool = True,
         metrics: MetricsSink | None = None,
     ) -> None:
+        concurrency = max(concurrency, largest_batch_of(handler))
         self._config = make_config(locals())
         self._handler = check_handler(handler)
         self._listeners = Listeners()
+        around = check_middleware(middleware)
         self._consumer = Consumer(
-            apply_tls(redis_url, tls), self._config, credential_provider=credential_provider, listeners=self._listeners
+            apply_tls(redis_url, tls),
+            self._config,
+            credential_provider=credential_provider,
+            listeners=self._listeners,
+            middleware=around,
         )
         self._started = asyncio.Event()
 

@@ -9,14 +9,15 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
+from chasqui_engine.consumer.execution.batches import Batches
 from chasqui_engine.consumer.execution.processes import ProcessDiedError, Processes
 from chasqui_engine.consumer.execution.threads import DaemonThreads
 from chasqui_engine.values.config import ConsumerConfig, TimeLimit
 from chasqui_engine.values.errors import ConfigError, JobTimeoutError
 from chasqui_engine.values.job import Job
 
-Handler = Callable[[Job], Any]
-"""A function of a job: `async def`, or plain."""
+Handler = Callable[[Any], Any]
+"""A function of a job, or of a list of jobs where batches are asked for: `async def`, or plain."""
 
 _log = logging.getLogger("chasqui.consumer")
 
@@ -48,13 +49,16 @@ class Handlers:
         self._threads: DaemonThreads | None = None
         self._processes: Processes | None = None
         self._handler = check_handler(handler)
-        self.run: RunHandler = self._choose(config)
+        run = self._choose(config)
+        self.run: RunHandler = run
         """Awaits the handler for a job."""
+        if config.batch_size is not None:
+            self.run = Batches(run, config.batch_size, config.batch_wait_ms).run
         if config.time_limit_secs is not None:
             limited = _limit if self._threads is None else _limit_in_thread
             self.run = limited(self.run, config.time_limit_secs)
 
-    def _choose(self, config: ConsumerConfig) -> RunHandler:
+    def _choose(self, config: ConsumerConfig) -> Callable[[Any], Awaitable[Any]]:
         handler = self._handler
         if is_async(handler):
             return handler
@@ -64,17 +68,18 @@ class Handlers:
         self._threads = DaemonThreads()
         return self._run_in_thread
 
-    async def _run_in_thread(self, job: Job) -> Any:
+    async def _run_in_thread(self, given: Job | list[Job]) -> Any:
         assert self._threads is not None
-        value = await self._threads.run(self._handler, job)
+        value = await self._threads.run(self._handler, given)
         # A plain function may still return a coroutine, as a lambda around an async one does.
         return await value if inspect.isawaitable(value) else value
 
-    async def _run_in_process(self, job: Job) -> Any:
+    async def _run_in_process(self, given: Job | list[Job]) -> Any:
         assert self._processes is not None
         try:
             # The receiver of its reports is bound to this process.
-            return await self._processes.run(replace(job, _reports=_LogOnly()))
+            jobs = [replace(job, _reports=_LogOnly()) for job in (given if isinstance(given, list) else [given])]
+            return await self._processes.run(jobs if isinstance(given, list) else jobs[0])
         except ProcessDiedError as err:
             raise HandlerPanicError(str(err)) from err
 
