@@ -157,7 +157,7 @@ FROM_ONE = {
     PromoterConfig: ["poll_interval_ms", "promote_batch", "max_stream_len", "lock_ttl_secs", "events_max_stream_len"],
     SchedulerConfig: ["tick_interval_ms", "batch", "max_stream_len", "lock_ttl_secs"],
 }
-FROM_NOTHING = {ProducerConfig: ["max_delay_secs"], ConsumerConfig: ["ack_idle_ms"]}
+FROM_NOTHING = {ProducerConfig: ["max_delay_secs"], ConsumerConfig: ["ack_idle_ms", "batch_wait_ms"]}
 FLAGS = {
     ProducerConfig: ["events_enabled"],
     ConsumerConfig: [
@@ -180,6 +180,7 @@ NAMES = {
 }
 OPTIONAL_NAMES = {PromoterConfig: ["queue_name"], SchedulerConfig: ["queue_name"]}
 SECONDS = {ConsumerConfig: ["shutdown_deadline_secs", "time_limit_secs", "max_age_secs"]}
+OPTIONAL_NUMBERS = {ConsumerConfig: ["batch_size", "max_jobs", "max_rss_mb"]}
 CHOICES = {ProducerConfig: ["when_full"], ConsumerConfig: ["run_plain_in"]}
 OPTIONAL_VALUES = {ConsumerConfig: ["backoff"]}
 VALUES = {ConsumerConfig: ["retry", "scheduler", "metrics"], PromoterConfig: ["metrics"], SchedulerConfig: ["metrics"]}
@@ -202,6 +203,7 @@ def refused(fields: dict[Any, list[str]], *values: Any) -> list[Refused]:
     [
         *refused(FROM_ONE, 0, -1, 1.0, "1", None, True, 2**53),
         *refused(FROM_NOTHING, -1, 0.5, "1", None, True, 2**53),
+        *refused(OPTIONAL_NUMBERS, 0, -1, 1.0, "1", True, 2**53),
         *refused(FLAGS, "false", 0, None),
         *refused(NAMES, "", " ", "a{b}", "x" * 201, None, 5),
         *refused(OPTIONAL_NAMES, "", " ", "a{b}", "x" * 201, 5),
@@ -227,13 +229,20 @@ def test_every_field_is_checked() -> None:
     for kind, defaults in DEFAULTS.items():
         if kind is RetryConfig:  # with the formula that uses it
             continue
-        checked = {name for fields in (*FIELDS, OPTIONAL_NAMES, OPTIONAL_VALUES) for name in fields.get(kind, [])}
+        checked = {
+            name
+            for fields in (*FIELDS, OPTIONAL_NAMES, OPTIONAL_NUMBERS, OPTIONAL_VALUES)
+            for name in fields.get(kind, [])
+        }
         assert checked == {field.name for field in dataclasses.fields(kind)}
         assert defaults.keys() <= checked
 
 
 @pytest.mark.filterwarnings("ignore:.* has no effect")
-@pytest.mark.parametrize(("kind", "field", "value"), [*refused(FROM_ONE, 1, 5000), *refused(FROM_NOTHING, 0, 1)])
+@pytest.mark.parametrize(
+    ("kind", "field", "value"),
+    [*refused(FROM_ONE, 1, 5000), *refused(FROM_NOTHING, 0, 1), *refused(OPTIONAL_NUMBERS, 1, 5000)],
+)
 def test_the_ends_of_the_range_are_within(kind: type[Config], field: str, value: int) -> None:
     assert getattr(kind(**{field: value}), field) == value
 
