@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from chasqui_engine._redis.client.link import Link
 from chasqui_engine._redis.commands import delayed, locks
+from chasqui_engine._redis.commands.admission import priorities
 from chasqui_engine._redis.commands.keys import QueueKeys
 from chasqui_engine.admin.job_lookup import SEARCHED, delayed_job
 from chasqui_engine.values.config import ProducerConfig
@@ -26,7 +27,9 @@ async def list_next(
     link: Link, keys: QueueKeys, *, start: int, limit: int, payload_chars: int | None
 ) -> list[DelayedJob]:
     """Delayed jobs, the next to run first."""
-    found = await delayed.list_delayed(link, keys, start=start, count=limit) if limit else []
+    listed = await delayed.list_delayed(link, keys, start=start, count=limit) if limit else []
+    staged = await priorities.are_staged(link, keys, [member for member, _ in listed])
+    found = [one for one, is_staged in zip(listed, staged, strict=True) if not is_staged]
     # Decoding can take long, and would block the event loop meanwhile.
     return await asyncio.to_thread(
         lambda: [DelayedJob(run_at_ms=run_at_ms, job=delayed_job(member, payload_chars)) for member, run_at_ms in found]

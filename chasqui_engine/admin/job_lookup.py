@@ -12,6 +12,7 @@ from chasqui_engine._redis.client.link import Link
 from chasqui_engine._redis.commands import delayed, results, stream
 from chasqui_engine._redis.commands import events as events_commands
 from chasqui_engine._redis.commands import group as group_commands
+from chasqui_engine._redis.commands.admission import priorities
 from chasqui_engine._redis.commands.keys import QueueKeys
 from chasqui_engine._redis.commands.stream import Entry
 from chasqui_engine.codec.envelope import decode_delayed, decode_failure, decode_traceback
@@ -33,6 +34,8 @@ class JobState(StrEnum):
     """In flight: a worker has it."""
     DELAYED = "delayed"
     """To run later, for the first time."""
+    PRIORITIZED = "prioritized"
+    """Beside the stream, for its priority's turn."""
     COMPLETED = "completed"
     """Its handler has returned."""
     FAILED = "failed"
@@ -68,6 +71,8 @@ class JobInfo:
     """Of a dead job: the id of its dead letter, as long as that is kept."""
     payload: Any = None
     """The job's data, if it still exists."""
+    priority: int = 0
+    """What it was added with, if it has not ended; 0 is the first."""
     created_at_ms: int | None = None
     run_at_ms: int | None = None
     """When it will run, if it is delayed or waits for a retry."""
@@ -152,7 +157,11 @@ async def _find_delayed(link: Link, keys: QueueKeys, job_id: JobId, looked_at: i
     if job is None:
         return JobInfo(id=job_id, state=JobState.DELAYED, run_at_ms=run_at_ms)
     state = JobState.FAILED if job.attempt else JobState.DELAYED
-    return replace(_of_job(job_id, state, job), run_at_ms=run_at_ms)
+    standing = await priorities.read_standing(link, keys, job_id)
+    info = replace(_of_job(job_id, state, job), priority=standing.priority)
+    if standing.is_staged:
+        return replace(info, state=JobState.PRIORITIZED)
+    return replace(info, run_at_ms=run_at_ms)
 
 
 async def _find_dead(link: Link, keys: QueueKeys, job_id: JobId, looked_at: int, most: int | None) -> JobInfo | None:

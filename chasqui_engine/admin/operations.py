@@ -25,9 +25,9 @@ from chasqui_engine.admin.health import QueueHealth
 from chasqui_engine.admin.history import PastOutcome
 from chasqui_engine.admin.job_lookup import JobInfo
 from chasqui_engine.admin.lists import CompletedJob, ListedJob
+from chasqui_engine.admin.ordering import OrderOperations
 from chasqui_engine.admin.pages import CountState, PageState
 from chasqui_engine.admin.removal import CleanState
-from chasqui_engine.admin.repeatables import RepeatableOperations
 from chasqui_engine.admin.snapshot import EVENTS_FOR_RATE, QueueCounts, QueueSnapshot
 from chasqui_engine.events.event import QueueEvent
 from chasqui_engine.values.durations import When, when_ms
@@ -36,7 +36,7 @@ from chasqui_engine.values.stream_ids import as_number
 from chasqui_engine.values.validation import LARGEST, check_job_id, check_limit, check_whole_number
 
 
-class QueueOperations(RepeatableOperations):
+class QueueOperations(OrderOperations):
     """The operations shared by `Queue`, `SyncQueue`, `Producer` and `QueueAdmin`; each opens a link in its own way."""
 
     @property
@@ -222,7 +222,8 @@ class QueueOperations(RepeatableOperations):
         cursor: str | None = None,
         group: str = "default",
     ) -> tuple[list[Job], str | None]:
-        """Jobs that are `waiting`, `active`, `delayed` or `failed` (dead letters), and the next page's cursor.
+        """Jobs that are `waiting`, `active`, `delayed`, `prioritized` or `failed` (dead letters), and the next page's
+        cursor.
 
         The cursor is None at the end. What cannot be read is left out, so a page may be shorter than `limit`.
         `offset` skips jobs where there is no cursor.
@@ -232,7 +233,8 @@ class QueueOperations(RepeatableOperations):
         return await pages.read_page(link, keys, group, state, offset=offset, limit=limit, cursor=cursor)
 
     async def get_job_counts(self, *states: CountState, group: str = "default") -> dict[str, int]:
-        """The number of jobs by state: `waiting`, `active`, `delayed`, `completed`, `failed` (dead letters), `paused`.
+        """The number of jobs by state: `waiting`, `active`, `delayed`, `prioritized`, `completed`, `failed` (dead
+        letters), `paused`.
 
         `paused` is 1 or 0. `completed` counts results, which scans every key of the server: name the states
         that you need, or use `counts`.

@@ -9,17 +9,19 @@ from typing import Literal, get_args
 
 from chasqui_engine._redis.client.link import Link
 from chasqui_engine._redis.commands import dead_letters, delayed, removal
+from chasqui_engine._redis.commands.admission import priorities
 from chasqui_engine._redis.commands.keys import QueueKeys
 from chasqui_engine.admin import lists
 from chasqui_engine.admin.job_lookup import delayed_job
+from chasqui_engine.admin.ordering import list_prioritized
 from chasqui_engine.admin.snapshot import read_counts
 from chasqui_engine.codec.preview import glimpse_job
 from chasqui_engine.values.errors import ConfigError, DecodeError
 from chasqui_engine.values.job import DlqEntry, Job
 
-PageState = Literal["waiting", "active", "delayed", "failed"]
+PageState = Literal["waiting", "active", "delayed", "prioritized", "failed"]
 """The states whose jobs can be listed; `failed` is the dead letters."""
-CountState = Literal["waiting", "active", "delayed", "completed", "failed", "paused"]
+CountState = Literal["waiting", "active", "delayed", "prioritized", "completed", "failed", "paused"]
 """The states that can be counted; `completed` is the number of kept results."""
 _AFTER_ENTRY = re.compile(r"[0-9]{1,20}-[0-9]{1,20}")
 _AFTER_SCORE = re.compile(r"(?P<ms>[0-9]{1,16}):(?P<seen>[0-9]{1,16})")
@@ -39,6 +41,11 @@ async def read_page(
         return [], cursor
     if state == "delayed":
         return await _read_delayed(link, keys, offset, limit, cursor)
+    if state == "prioritized":
+        if cursor is not None and not cursor.isdecimal():
+            raise ConfigError(f"cursor must come from a page of prioritized jobs, got {cursor!r}")
+        start = offset if cursor is None else 0
+        return await list_prioritized(link, keys, after=cursor, start=start, limit=limit)
     if cursor is not None and not _AFTER_ENTRY.fullmatch(cursor):
         raise ConfigError(f"cursor must come from a page of {state} jobs, got {cursor!r}")
     # A stream has no index by position: skipped entries are read.
@@ -67,7 +74,9 @@ async def _read_delayed(link: Link, keys: QueueKeys, offset: int, limit: int, cu
         least_ms, seen = int(found["ms"]), int(found["seen"])
     skipped = offset if cursor is None else seen
     members = await delayed.list_delayed(link, keys, start=skipped, count=limit, least_ms=least_ms if cursor else None)
-    jobs = await asyncio.to_thread(lambda: [delayed_job(member) for member, _ in members])
+    staged = await priorities.are_staged(link, keys, [member for member, _ in members])
+    chosen = [member for (member, _), is_staged in zip(members, staged, strict=True) if not is_staged]
+    jobs = await asyncio.to_thread(lambda: [delayed_job(member) for member in chosen])
     return [job for job in jobs if job is not None], _cursor_after(members, limit, least_ms, seen)
 
 
@@ -110,6 +119,7 @@ async def count_jobs(link: Link, keys: QueueKeys, group: str, states: Sequence[C
         "waiting": found.waiting,
         "active": found.active,
         "delayed": found.delayed,
+        "prioritized": found.prioritized,
         "failed": found.dead,
         "paused": int(found.paused),
     }

@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Literal, get_args
 
 from chasqui_engine._redis.client.link import Link
-from chasqui_engine._redis.commands import dead_letters, delayed, locks, removal, stream
+from chasqui_engine._redis.commands import dead_letters, delayed, headers, locks, removal, stream
+from chasqui_engine._redis.commands.admission import priorities
 from chasqui_engine._redis.commands.keys import QueueKeys
 from chasqui_engine._redis.commands.removal import DelayedMember, WaitingEntry
 from chasqui_engine.admin.job_lookup import SEARCHED, delayed_job
@@ -73,9 +74,22 @@ async def drain(link: Link, keys: QueueKeys, group: str, *, events_max: int, wit
     # Delayed first: due jobs become waiting ones.
     if with_delayed:
         removed = len([job_id async for job_id in _remove_delayed(link, keys, events_max=events_max)])
+    else:
+        removed = await _remove_staged(link, keys)
     until = await removal.last_entry_id(link, keys)
     async for _ in _remove_waiting(link, keys, group, until=until, events_max=events_max):
         removed += 1
+    return removed
+
+
+async def _remove_staged(link: Link, keys: QueueKeys) -> int:
+    removed, rank = 0, None
+    while page := await priorities.list_staged(link, keys, after=rank, start=0, count=removal.PAGE):
+        rank = page[-1][2]
+        job_ids = [job_id.decode(errors="replace") for job_id, _, _ in page]
+        cancelled = await priorities.cancel(link, keys, job_ids)
+        await headers.forget_removed(link, keys, list(cancelled))
+        removed += len(cancelled)
     return removed
 
 
@@ -142,7 +156,11 @@ async def _remove_delayed(
             return
         seen += len(members)
         # Decoding can take long, and would block the event loop meanwhile.
-        chosen = (await asyncio.to_thread(_choose, members, until_ms))[:left]
+        candidates = members
+        if until_ms is not None:  # jobs that wait for their priority's turn are not delayed
+            staged = await priorities.are_staged(link, keys, members)
+            candidates = [one for one, is_staged in zip(members, staged, strict=True) if not is_staged]
+        chosen = (await asyncio.to_thread(_choose, candidates, until_ms))[:left]
         removed = await removal.remove_delayed(link, keys, chosen, events_max=events_max) if chosen else []
         start += len(members) - sum(removed)
         for one, was_there in zip(chosen, removed, strict=True):

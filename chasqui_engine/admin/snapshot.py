@@ -29,6 +29,8 @@ class QueueCounts:
     """In flight."""
     delayed: int
     """Delayed jobs, those between two retries included."""
+    prioritized: int = 0
+    """Jobs that wait beside the stream for their priority's turn."""
     dead: int
     """Dead letters."""
     repeatables: int
@@ -82,7 +84,7 @@ class QueueSnapshot:
     @property
     def lacks_workers(self) -> bool:
         """Whether jobs wait, the queue is not paused, and no worker is there to run them."""
-        return bool(self.counts.waiting) and not self.counts.paused and not self.workers
+        return bool(self.counts.waiting or self.counts.prioritized) and not self.counts.paused and not self.workers
 
 
 async def read_counts(link: Link, keys: QueueKeys, group: str) -> QueueCounts:
@@ -97,7 +99,8 @@ def _counts(found: QueueStats) -> QueueCounts:
     return QueueCounts(
         waiting=waiting,
         active=min(found.pending, found.entries),
-        delayed=found.delayed,
+        delayed=found.delayed - found.prioritized,
+        prioritized=found.prioritized,
         dead=found.dead,
         repeatables=found.repeatables,
         paused=found.paused,

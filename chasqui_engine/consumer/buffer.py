@@ -23,6 +23,7 @@ class PrefetchBuffer:
         self._quarantined_is_out = False
         self._idle: deque[asyncio.Future[None]] = deque()
         self._room = asyncio.Event()
+        self._news = asyncio.Event()
         self._closed = False
 
     def __len__(self) -> int:
@@ -80,6 +81,7 @@ class PrefetchBuffer:
                 return False
             woken = asyncio.get_running_loop().create_future()
             self._idle.append(woken)
+            self._news.set()
             try:
                 await woken
             finally:
@@ -95,9 +97,15 @@ class PrefetchBuffer:
         self._room.clear()
         await self._room.wait()
 
+    async def wait_for_idle_or_room(self) -> None:
+        """Waits until a task is idle, or a job has ended."""
+        self._news.clear()
+        await self._news.wait()
+
     def nudge(self) -> None:
         """Wakes the reader, which waits for room."""
         self._room.set()
+        self._news.set()
 
     def empty(self) -> list[Delivery]:
         """Removes and returns all entries."""

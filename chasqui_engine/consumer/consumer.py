@@ -167,6 +167,7 @@ class _Running:
         self._reading = [
             asyncio.create_task(self._reader.read(), name="chasqui-reader"),
             asyncio.create_task(self._reader.claim(), name="chasqui-claimer"),
+            asyncio.create_task(self._reader.take_staged(), name="chasqui-staged"),
         ]
         if self._config.delayed_enabled:
             self._duties.append(asyncio.create_task(self._promotion.run(self._stop_duties), name="chasqui-promoter"))

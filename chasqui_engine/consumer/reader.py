@@ -8,6 +8,7 @@ import logging
 from chasqui_engine._redis.client.link import CommandError, Link
 from chasqui_engine._redis.commands import group, headers, stats
 from chasqui_engine._redis.commands.group import Delivery, Pending
+from chasqui_engine.consumer.admission.staged import StagedJobs
 from chasqui_engine.consumer.context import ConsumerContext
 from chasqui_engine.consumer.in_flight import POISON_SUSPECT
 from chasqui_engine.consumer.orphaned_entries import Orphans
@@ -48,6 +49,9 @@ class Reader:
         self._idle = IdleEntries(config.claim_min_idle_ms)
         self._clock = context.clock
         self._job_events = context.job_events
+        self._staged = StagedJobs(context, self._accept)
+        self.take_staged = self._staged.run
+        """Takes jobs that wait beside the stream, until cancelled."""
         self._paused = self._claiming = self._warned_blind = self._with_headers = False
 
     async def read(self) -> None:
@@ -83,10 +87,15 @@ class Reader:
 
     async def _pause_is_set(self) -> bool:
         try:
-            self._paused, self._with_headers = await stats.read_flags(self._commands, self._member.keys)
+            flags = await stats.read_flags(self._commands, self._member.keys)
+            self._paused, self._with_headers = flags.paused, flags.with_headers
         except CommandError as err:  # because of an ACL, say: such a worker cannot be paused, but it can work
             self._warn_blind("whether queue %s is paused", err)
             self._paused = self._with_headers = False
+        else:
+            self._staged.pause(flags.paused)
+            if flags.with_priorities:
+                self._staged.wake()
         return self._paused
 
     def _warn_blind(self, what: str, err: CommandError) -> None:
@@ -99,8 +108,9 @@ class Reader:
         unbegun = self._buffer.empty()
         pending = await group.list_pending_of(self._commands, self._member, at_most=len(self._in_flight) + _STRAYS)
         held = set(self._in_flight.entry_ids())
-        # Entries of a claim in progress are ours before they are recorded.
-        strays = [] if self._claiming else [entry_id for entry_id in pending if entry_id not in held]
+        # Entries of a claim, or a take, in progress are ours before they are recorded.
+        on_their_way = self._claiming or self._staged.is_taking
+        strays = [] if on_their_way else [entry_id for entry_id in pending if entry_id not in held]
         to_return = [delivery.entry_id for delivery in unbegun] + strays
         if to_return:
             await group.release(self._commands, self._member, to_return)
@@ -176,6 +186,9 @@ class Reader:
         if self._sink.enabled:
             reclaimed = sum(1 for delivery in deliveries if delivery.deliveries)
             self._sink.reader_batch(ReaderBatch(size=len(deliveries), reclaimed=reclaimed))
+        if any(delivery.priority for delivery in deliveries):
+            self._staged.wake()  # where one is, there may be more
+            await self._look_for_headers()
         if self._with_headers:
             await self._add_headers(deliveries)
         fresh = self._in_flight.take(deliveries)
@@ -185,6 +198,11 @@ class Reader:
         if len(fresh) < len(deliveries) and (ours := self._in_flight.find_redelivered(deliveries)):
             # The server has counted another delivery.
             await self._recount(ours)
+
+    async def _look_for_headers(self) -> None:
+        # What moves up to the stream leaves its headers behind, and may be younger than the last look.
+        if not self._with_headers:
+            self._with_headers = (await stats.read_flags(self._commands, self._member.keys)).with_headers
 
     async def _add_headers(self, deliveries: list[Delivery]) -> None:
         # These are not recorded yet: if this is cancelled, they are released to the stream.

@@ -135,6 +135,8 @@ class JobRunner:
         else:
             if delivery.headers:
                 self._read_headers(delivery, verdict)
+            if delivery.priority:
+                verdict.priority = delivery.priority
             return verdict
         return None
 

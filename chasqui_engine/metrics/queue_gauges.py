@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 QUEUE_GAUGES = {
     "waiting_jobs": "Jobs that wait for a worker.",
+    "prioritized_jobs": "Jobs with a priority that wait for their turn; they are not among the waiting ones.",
     "oldest_waiting_seconds": "How long the oldest waiting job has waited; 0 without one.",
     "active_jobs": "Jobs in flight.",
     "delayed_jobs": "Delayed jobs, those between two retries included.",

@@ -28,7 +28,7 @@ MissedFiresLike = MissedFiresPolicy | dict[str, Any]
 
 NAME_AND_DATA = frozenset({"name", "data"})
 _BULK_OPTIONS = NAME_AND_DATA | {"delay_ms", "delay", "attempts", "backoff", "job_id", "repeat", "missed_fires"}
-_BULK_OPTIONS |= {"headers"}
+_BULK_OPTIONS |= {"headers", "priority"}
 
 
 def as_moment(delay_ms: DelayMsLike | None, delay: timedelta | None) -> Moment | None:
@@ -114,6 +114,7 @@ _NOT_OF_A_SPEC = {
     "delay_ms": "use upsert_repeatable_job(start_after_ms=…)",
     "delay": "use upsert_repeatable_job(start_after_ms=…)",
     "headers": "a stored spec has no place for them",
+    "priority": "a stored spec has no place for it",
 }
 
 

@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 
 from chasqui_engine._redis.client.link import Link
 from chasqui_engine._redis.commands import delayed, locks, stream
+from chasqui_engine._redis.commands.admission import priorities
+from chasqui_engine._redis.commands.admission.priorities import PriorityJob
 from chasqui_engine._redis.commands.fences import Fences
 from chasqui_engine._redis.commands.keys import QueueKeys
 from chasqui_engine._redis.commands.stream import NewJob
@@ -54,7 +56,10 @@ class Enqueuer:
     ) -> tuple[list[JobId], Coroutine[Any, Any, None]]:
         """Like `now`, in two steps: returns the ids, and a coroutine that writes."""
         jobs = self._encode(additions, created_at_ms)
-        return [job.job_id for job in jobs], self._write_now(jobs)
+        ids = [job.job_id for job in jobs]
+        if any(options.priority for _, options in additions):
+            return ids, self._write_by_priority(additions, jobs, [None] * len(jobs))
+        return ids, self._write_now(jobs)
 
     async def one_now(self, payload: Any, options: AddOptions, created_at_ms: int | None = None) -> JobId:
         """Adds one job to the stream.
@@ -63,7 +68,7 @@ class Enqueuer:
         every job, in a script, costs the server four times as much.
         """
         created_at_ms = now_ms() if created_at_ms is None else created_at_ms
-        if options.id is not None or monotonic() >= self._roomy_until or options.has_headers:
+        if options.id is not None or monotonic() >= self._roomy_until or options.has_headers or options.priority:
             return (await self.now([(payload, options)], created_at_ms))[0]
         job_id = mint_id(created_at_ms)
         try:
@@ -84,6 +89,13 @@ class Enqueuer:
         timed = any(moment is not None and not moment.relative for moment in moments)
         now = await locks.server_now_ms(self._link) if timed else 0
         self._check_furthest(moments, now)
+        if any(options.priority for _, options in additions):
+            await self._write_by_priority(additions, jobs, moments)
+        else:
+            await self._write_by_moment(jobs, moments, now)
+        return [job.job_id for job in jobs]
+
+    async def _write_by_moment(self, jobs: Sequence[NewJob], moments: Sequence[Moment | None], now: int) -> None:
         due: list[NewJob] = []
         delays: list[tuple[int, NewJob]] = []
         times: list[tuple[int, NewJob]] = []
@@ -95,7 +107,26 @@ class Enqueuer:
         await self._write_now(due)
         await self._write_later(delays, relative=True)
         await self._write_later(times, relative=False)
-        return [job.job_id for job in jobs]
+
+    async def _write_by_priority(
+        self, additions: Sequence[Addition], jobs: Sequence[NewJob], moments: Sequence[Moment | None]
+    ) -> None:
+        """Jobs of which some have a priority."""
+        rows = list(zip(jobs, moments, (options.priority for _, options in additions), strict=True))
+        plain = [(job, moment) for job, moment, priority in rows if not priority]
+        ranked = [
+            PriorityJob(
+                job.job_id, encode_delayed(job.name, job.envelope), job.name, job.own_id, priority, moment, job.headers
+            )
+            for job, moment, priority in rows
+            if priority
+        ]
+        # The first call asks for room for all: if it is refused, nothing is written.
+        await self._write_ranked(ranked, to_come=len(jobs))
+        if plain:
+            timed = any(moment is not None and not moment.relative for _, moment in plain)
+            now = await locks.server_now_ms(self._link) if timed else 0
+            await self._write_by_moment([job for job, _ in plain], [moment for _, moment in plain], now)
 
     def _encode(self, additions: Sequence[Addition], created_at_ms: int | None) -> list[NewJob]:
         created_at_ms = now_ms() if created_at_ms is None else created_at_ms
@@ -144,6 +175,27 @@ class Enqueuer:
             begun = begun or added.new > 0
             ample = added.room > _AMPLE_ROOM and max_len != _NO_CAP
             self._roomy_until = monotonic() + _AMPLE_FOR_S if ample else 0.0
+
+    async def _write_ranked(self, jobs: Sequence[PriorityJob], *, to_come: int) -> None:
+        config = self._config
+        begun = False
+        for chunk in _chunks(jobs):
+            to_come -= len(chunk)
+            # As for the stream: the first chunk asks for room for all.
+            bounded = config.when_full != "trim" and not begun
+            added = await priorities.add(
+                self._link,
+                self._keys,
+                chunk,
+                most=config.max_stream_len - to_come if bounded else None,
+                taken_ttl_s=config.dedup_ttl_secs,
+                longest_wait_ms=config.priority_max_wait_secs * 1000,
+                events_max=config.events_max,
+            )
+            if added < 0:
+                raise stream.queue_full(self._keys, len(chunk) + to_come, config.max_stream_len)
+            self.added += added
+            begun = begun or added > 0
 
     async def _write_later(self, jobs: Sequence[tuple[int, NewJob]], *, relative: bool) -> None:
         config = self._config

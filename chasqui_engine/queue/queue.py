@@ -15,6 +15,7 @@ from chasqui_engine._redis.client.urls import apply_tls
 from chasqui_engine._redis.commands.keys import QueueKeys
 from chasqui_engine.admin.operations import QueueOperations
 from chasqui_engine.codec.envelope import decode_payload
+from chasqui_engine.queue.added_job import job_of
 from chasqui_engine.queue.coercion import (
     NAME_AND_DATA,
     BackoffLike,
@@ -34,7 +35,7 @@ from chasqui_engine.runtime.clock import now_ms
 from chasqui_engine.schedule.spec import RepeatableMeta, RepeatableSpec
 from chasqui_engine.values.config import ProducerConfig, WhenFull
 from chasqui_engine.values.errors import ChasquiError, ConfigError, ShutdownError
-from chasqui_engine.values.job import Addition, AddOptions, Job, JobId, ResultWaiter
+from chasqui_engine.values.job import Addition, AddOptions, Job, JobId
 
 _NAMES_REMEMBERED = 100
 
@@ -45,7 +46,8 @@ class Queue(QueueOperations):
     - `redis_url`: the server; else `CHASQUI_REDIS_URL`, else `redis://127.0.0.1:6379`. `tls=True` makes it `rediss://`.
     - `max_stream_len`, `when_full`: how many jobs may wait (a million), and whether the next add raises
       `QueueFullError` ("error") or drops the oldest ("trim").
-    - `max_delay_secs`, `dedup_ttl_secs`, `credential_provider`: as in `ProducerConfig` and `Worker`.
+    - `max_delay_secs`, `dedup_ttl_secs`, `priority_max_wait_secs`, `credential_provider`: as in `ProducerConfig` and
+      `Worker`.
     - `default_job_options`: `attempts`, `backoff`, `delay_ms` or `delay` of jobs whose `add` does not say them, in a
       dict; repeatables keep to their own.
     - `connection_patience`: seconds to wait for an unreachable server; by default 0 to connect and 5 later.
@@ -64,12 +66,14 @@ class Queue(QueueOperations):
         dedup_ttl_secs: int | None = None,
         connection_patience: float | None = None,
         default_job_options: Mapping[str, Any] | None = None,
+        priority_max_wait_secs: int | None = None,
     ) -> None:
         given = {
             "max_stream_len": max_stream_len,
             "max_delay_secs": max_delay_secs,
             "when_full": when_full,
             "dedup_ttl_secs": dedup_ttl_secs,
+            "priority_max_wait_secs": priority_max_wait_secs,
         }
         settings: dict[str, Any] = {field: value for field, value in given.items() if value is not None}
         self._config = ProducerConfig(queue_name=name, **settings)
@@ -113,16 +117,18 @@ class Queue(QueueOperations):
         repeat: RepeatLike | None = None,
         missed_fires: MissedFiresLike | None = None,
         headers: Mapping[str, str] | None = None,
+        priority: int = 0,
     ) -> Job:
         """Adds one job.
 
         `delay_ms` (milliseconds, or a `datetime` to run at) or `delay` (a `timedelta`) runs it later; `job_id` makes
         adding it again a no-op, from any process; `attempts` and `backoff` override the worker's retries; `headers` are
-        texts by name that travel with the job; `repeat` stores a repeatable spec instead, and the job that is returned
-        has the spec's key as its id.
+        texts by name that travel with the job; with a `priority` of 1 or more it waits until no job of a smaller one
+        does, 0 is the first; `repeat` stores a repeatable spec instead, and the job that is returned has the spec's key
+        as its id.
         """
         if repeat is not None:
-            warn_of_unused({"delay_ms": delay_ms, "delay": delay, "headers": headers})
+            warn_of_unused({"delay_ms": delay_ms, "delay": delay, "headers": headers, "priority": priority or None})
             return await self.upsert_repeatable_job(
                 name,
                 data,
@@ -134,11 +140,11 @@ class Queue(QueueOperations):
             )
         if missed_fires is not None:
             raise ConfigError("missed_fires goes with repeat=RepeatPattern.cron(…) or .every(…)")
-        if job_id is None and attempts is None and backoff is None and headers is None:
+        if job_id is None and attempts is None and backoff is None and headers is None and priority == 0:
             options = self._options_for(name)
         else:
             retry = self._defaults.retry_of(attempts, backoff)
-            options = AddOptions(id=job_id, retry=retry, name=name, headers=headers)
+            options = AddOptions(id=job_id, retry=retry, name=name, headers=headers, priority=priority)
         moment = self._defaults.moment_of(delay_ms, delay)
         producer = await self._producer()
         created_at_ms = now_ms()
@@ -146,7 +152,7 @@ class Queue(QueueOperations):
             added_id = await producer.add_with_options(data, options, created_at_ms)
         else:
             added_id = (await producer.add_later([(data, options)], [moment], created_at_ms))[0]
-        return _job_of(added_id, (data, options), created_at_ms, producer.wait_for_result)
+        return job_of(added_id, (data, options), created_at_ms, producer.wait_for_result)
 
     async def add_unique(
         self,
@@ -160,6 +166,7 @@ class Queue(QueueOperations):
         backoff: BackoffLike | None = None,
         repeat: RepeatLike | None = None,
         headers: Mapping[str, str] | None = None,
+        priority: int = 0,
     ) -> Job:
         """Like `add`, but requires a `job_id`: however often and from wherever it is called, the job is added once."""
         if not isinstance(job_id, str) or not job_id.strip():
@@ -174,6 +181,7 @@ class Queue(QueueOperations):
             job_id=job_id,
             repeat=repeat,
             headers=headers,
+            priority=priority,
         )
 
     async def add_bulk(self, jobs: Sequence[Mapping[str, Any]]) -> list[Job]:
@@ -192,7 +200,7 @@ class Queue(QueueOperations):
         producer = await self._producer()
         created_at_ms = now_ms()
         ids = await producer.add_later(additions, moments, created_at_ms)
-        added = map(_job_of, ids, additions, always(created_at_ms), always(producer.wait_for_result))
+        added = map(job_of, ids, additions, always(created_at_ms), always(producer.wait_for_result))
         return [next(added) if item.get("repeat") is None else await _upsert(producer, next(specs)) for item in jobs]
 
     async def _add_plain(self, jobs: Sequence[Mapping[str, Any]]) -> list[Job]:
@@ -205,7 +213,7 @@ class Queue(QueueOperations):
         writing = asyncio.create_task(write)
         try:
             await asyncio.sleep(0)  # lets the write begin: the rest is done while the server works
-            added = list(map(_job_of, ids, additions, always(created_at_ms), always(producer.wait_for_result)))
+            added = list(map(job_of, ids, additions, always(created_at_ms), always(producer.wait_for_result)))
             await writing
         finally:
             writing.cancel()
@@ -304,8 +312,9 @@ class Queue(QueueOperations):
         if item.get("missed_fires") is not None:
             raise ConfigError("missed_fires goes with repeat=RepeatPattern.cron(…) or .every(…)")
         retry = self._defaults.retry_of(item.get("attempts"), item.get("backoff"))
-        name, headers = item.get("name") or "", item.get("headers")
-        return item["data"], AddOptions(id=item.get("job_id"), retry=retry, name=name, headers=headers)
+        name, headers, priority = item.get("name") or "", item.get("headers"), item.get("priority", 0)
+        options = AddOptions(id=item.get("job_id"), retry=retry, name=name, headers=headers, priority=priority)
+        return item["data"], options
 
     async def _open_link(self) -> Link:
         return await (await self._producer())._open_link()
@@ -327,19 +336,4 @@ class Queue(QueueOperations):
 
 async def _upsert(producer: Producer, spec: RepeatableSpec) -> Job:
     key = await producer.upsert_repeatable(spec)
-    return _job_of(key, (spec.payload, AddOptions(name=spec.job_name)), now_ms(), producer.wait_for_result)
-
-
-def _job_of(job_id: JobId, addition: Addition, created_at_ms: int, wait: ResultWaiter) -> Job:
-    payload, options = addition
-    job = Job(
-        id=job_id,
-        payload=payload,
-        created_at_ms=created_at_ms,
-        retry=options.retry,
-        name=options.name,
-        _wait=wait,
-    )
-    if options.has_headers:
-        job.headers = dict(options.headers or {})
-    return job
+    return job_of(key, (spec.payload, AddOptions(name=spec.job_name)), now_ms(), producer.wait_for_result)

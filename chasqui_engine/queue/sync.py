@@ -98,6 +98,8 @@ class SyncQueue:
     clean = _blocking(Queue.clean)
     obliterate = _blocking(Queue.obliterate)
 
+    change_priority = _blocking(Queue.change_priority)
+
     list_delayed = _blocking(Queue.list_delayed)
     cancel_delayed = _blocking(Queue.cancel_delayed)
     cancel_delayed_bulk = _blocking(Queue.cancel_delayed_bulk)

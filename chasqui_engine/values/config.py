@@ -30,6 +30,7 @@ _STREAM_LEN = 1_000_000
 _EVENTS_LEN = 100_000
 _LOCK_TTL_SECS = 5
 _PRODUCERS_CAP = "only producers limit the length; set ProducerConfig.max_stream_len"
+MAX_PRIORITY_WAIT_S = 30 * 24 * 3600
 _MOST_PER_CALL = 5000
 """The limit of one script call: Lua accepts about eight thousand arguments."""
 
@@ -98,6 +99,9 @@ class ProducerConfig(_EmitsEvents):
     """The furthest a job may be delayed; 0 is no cap."""
     dedup_ttl_secs: int = 3600
     """How long an id stays taken after its job was due."""
+    priority_max_wait_secs: int = 60
+    """A job with a priority that has waited this long goes before all that have one. It holds for the whole queue; the
+    producer that adds last says it."""
     events_enabled: bool = True
     """Whether delayed adds emit `delayed`. Adds for now emit nothing, as with ChasquiMQ: `active` follows at once."""
     events_max_stream_len: int = _EVENTS_LEN
@@ -106,6 +110,7 @@ class ProducerConfig(_EmitsEvents):
     def __post_init__(self) -> None:
         check_queue_name(self.queue_name)
         _check_whole(self, 1, "pool_size", "max_stream_len", "dedup_ttl_secs", "events_max_stream_len")
+        _check_whole(self, 1, "priority_max_wait_secs", most=MAX_PRIORITY_WAIT_S)
         _check_whole(self, 0, "max_delay_secs")
         _check_choice(self, "when_full", ("error", "trim"))
         _check_flags(self, "events_enabled")

@@ -40,6 +40,8 @@ DEFAULT_WAIT_S = 30.0
 _POLL_INTERVAL_S = 0.1
 MOST_ATTEMPTS = 2**32 - 1
 """The largest count of runs on the wire."""
+MOST_PRIORITY = 2**21 - 1
+"""The last of all priorities, as in BullMQ."""
 MAX_PROGRESS_CHARS = 4000
 """Longest progress as JSON: every subscriber reads it."""
 MAX_LOG_LINE_BYTES = 4096
@@ -100,6 +102,8 @@ class Job:
     """What kind of job it is: which handler it is for."""
     headers: dict[str, str] = field(default_factory=dict)
     """What its producer gave it to travel with: texts by name."""
+    priority: int = 0
+    """0, or none, is the first; of others the smaller is first."""
     deliveries: int = field(default=0, compare=False)
     """How many workers went silent during this run: the handler's work may already have been done."""
     _wait: ResultWaiter | None = field(default=None, repr=False, compare=False)
@@ -203,6 +207,8 @@ class AddOptions:
     name: str = ""
     headers: Mapping[str, str] | None = None
     """Texts that travel with the job, over retries and replays: `Job.headers`."""
+    priority: int = 0
+    """0 is the first; one of 1 to 2,097,151 waits until no job of a smaller one does."""
     has_headers: bool = field(init=False, repr=False, compare=False, default=False)
     """Whether anything travels with the job beside its envelope."""
 
@@ -212,6 +218,7 @@ class AddOptions:
         if self.retry is not None and not isinstance(self.retry, JobRetryOverride):
             raise ConfigError(f"retry must be a JobRetryOverride, got {type(self.retry).__name__}")
         check_job_name(self.name)
+        check_whole_number(self.priority, "priority", most=MOST_PRIORITY)
         if self.headers is not None:
             object.__setattr__(self, "headers", check_headers(self.headers))
             object.__setattr__(self, "has_headers", bool(self.headers))

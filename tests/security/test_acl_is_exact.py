@@ -101,6 +101,12 @@ async def connected(url: str, **settings: Any) -> Producer:
 async def produce(url: str, admin: Redis) -> None:
     """Add, delay, cancel, repeat, wait for results."""
     async with await connected(url) as producer, await connected(url, when_full="trim") as trimming:
+        await admin.xgroup_create(KEYS.stream, "default", "0", mkstream=True)
+        await admin.xgroup_createconsumer(KEYS.stream, "default", "waits")
+        # The first goes to the worker that waits.
+        await producer.add_now([(n, AddOptions(id=f"urgent {n}", priority=1 + n)) for n in range(3)])
+        assert await producer.change_priority("urgent 1", 3)
+        assert await producer.cancel_delayed("urgent 2")
         await producer.add(1)
         # Almost full, ids are looked up before anything is written.
         async with await connected(url, max_stream_len=1) as full:
@@ -174,8 +180,9 @@ async def look(url: str, admin: Redis) -> None:
     async with await connected(url) as producer:
         await producer.snapshot()
         await producer.health()
-        for job_id in ("waiting", "own", "unheard of"):
+        for job_id in ("waiting", "own", "urgent", "unheard of"):
             await producer.get_job(job_id)
+        assert await producer.get_jobs("prioritized")
         await producer.list_waiting()
         await producer.list_active()
         await producer.list_delayed()
@@ -201,11 +208,13 @@ async def operate(url: str, admin: Redis) -> None:
         assert await producer.pause()
         assert await producer.resume()
         assert await producer.replay_dlq(1) == 1
+        assert await producer.change_priority("urgent", 1)
+        assert await producer.cancel_delayed("urgent")
         [letter] = await producer.peek_dlq()
         assert await producer.delete_dead([letter.dlq_id]) == 1
         assert await producer.reschedule_delayed("own", now_ms() + 90_000)
         assert await producer.run_delayed_now("own")
-        [delayed] = await producer.list_delayed()
+        delayed = (await producer.list_delayed())[-1]
         assert delayed.job is not None
         assert await producer.cancel_delayed(delayed.job.id)
         assert await producer.pause_repeatable("tick")
@@ -230,7 +239,7 @@ async def clean(url: str, admin: Redis) -> None:
         assert await producer.remove("r") == 1
         assert (await producer.get_job_counts())["active"] == 4
         assert len(await producer.clean(0, 1, "failed")) == 1
-        assert await producer.drain() == 3
+        assert await producer.drain() == 5
         with pytest.raises(QueueBusyError):
             await producer.obliterate()
         assert await producer.obliterate(force=True) >= 4
@@ -250,9 +259,17 @@ async def furnish(url: str, admin: Redis) -> None:
         await admin.xreadgroup("default", "dead", {KEYS.stream: ">"}, count=4)
         for name in ("fails once", "hangs"):
             await producer.add_with_options(7, AddOptions(name=name, headers={"a": "b"}))
+        await producer.add_with_options(8, AddOptions(id="urgent", priority=2))
+        await producer.add_in_with_options(0.1, 8, AddOptions(name="fails once", priority=2))
         await producer.upsert_repeatable(RepeatableSpec("once", RepeatPattern.every(100), 1, key="once", limit=1))
     for _ in range(2):
-        await admin.xadd(KEYS.dlq, {"d": b"\x94\xa1j\xc4\x01\xc0\x01\x00", "source_id": "1-1", "reason": "malformed"})
+        dead: dict[Any, Any] = {
+            "d": b"\x94\xa1j\xc4\x01\xc0\x01\x00",
+            "source_id": "1-1",
+            "reason": "malformed",
+            "p": 2,
+        }
+        await admin.xadd(KEYS.dlq, dead)
 
 
 WORK = {"producer": produce, "worker": work, "monitor": look, "operator": operate, "cleaner": clean}

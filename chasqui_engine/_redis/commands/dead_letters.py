@@ -68,7 +68,7 @@ async def replay(link: Link, keys: QueueKeys, jobs: Sequence[tuple[str, bytes, s
 
 
 async def _replay_page(link: Link, keys: QueueKeys, jobs: Sequence[tuple[str, bytes, str, str]]) -> int:
-    used = [keys.dlq, keys.stream]
+    used = [keys.dlq, keys.stream, keys.delayed, keys.prio, keys.prio_jobs, keys.prio_state]
     args: list[Argument] = []
     for dlq_id, envelope, name, job_id in jobs:
         used.append(keys.failure(job_id))

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from chasqui_engine._redis.client.link import Argument, Link
 from chasqui_engine._redis.commands import headers, scripts
+from chasqui_engine._redis.commands.admission import priorities
 from chasqui_engine._redis.commands.headers import HEADERS_TTL_S
 from chasqui_engine._redis.commands.keys import QueueKeys
 from chasqui_engine.values.durations import stored_ms
@@ -86,8 +87,8 @@ async def schedule(
 
 async def cancel(link: Link, keys: QueueKeys, job_ids: Sequence[str]) -> list[bool]:
     """Cancels delayed jobs; True for each that was still delayed."""
-    cancelled: set[str] = set()
-    for page in _pages(job_ids):
+    cancelled = await priorities.cancel(link, keys, job_ids)
+    for page in _pages([job_id for job_id in job_ids if job_id not in cancelled]):
         used = [keys.delayed]
         for job_id in page:
             used += (keys.delayed_index(job_id), keys.taken(job_id))
@@ -135,7 +136,8 @@ async def promote(link: Link, keys: QueueKeys, due_now: Due, *, events_max: int)
     job_ids = due_now.job_ids
     own = [job_id for job_id in job_ids if job_id]
     index = keys.delayed_index("").encode()
-    used: list[Argument] = [keys.delayed, keys.stream, keys.events, *(index + job_id for job_id in own)]
+    used: list[Argument] = [keys.delayed, keys.stream, keys.events, keys.prio, keys.prio_jobs, keys.prio_state]
+    used += [index + job_id for job_id in own]
     if due_now.with_headers:
         prefix = keys.headers("").encode()
         used += [prefix + job_id for job_id in own]
@@ -147,7 +149,9 @@ async def promote_one(link: Link, keys: QueueKeys, job_id: str, member: bytes, *
     """Moves one delayed job onto the stream; True if it was still delayed."""
     used = [keys.delayed, keys.stream, keys.events, keys.delayed_index(job_id), keys.headers(job_id)]
     # Not resent: it would report a job that it had moved as missing.
-    return bool(await link.run(_PROMOTE_ONE, used, [events_max, member], resend=False))
+    moved = bool(await link.run(_PROMOTE_ONE, used, [events_max, member], resend=False))
+    await priorities.forget_removed(link, keys, [job_id])
+    return moved
 
 
 _FIND_DELAYED = scripts.load("delayed/find")
@@ -166,9 +170,11 @@ class DelayedSearch(NamedTuple):
 
 async def search_delayed(link: Link, keys: QueueKeys, job_id: str, *, at_most: int) -> DelayedSearch:
     """Looks for a delayed job by its index, then among `at_most` members."""
-    member = await link.call("GET", keys.delayed_index(job_id))
-    if member is not None and (score := await link.call("ZSCORE", keys.delayed, member)) is not None:
-        return DelayedSearch((member, stored_ms(float(score))), all_seen=False)
+    # A job with a priority is found by that.
+    for look in (("GET", keys.delayed_index(job_id)), ("HGET", keys.prio_jobs, job_id)):
+        member = await link.call(*look)
+        if member is not None and (score := await link.call("ZSCORE", keys.delayed, member)) is not None:
+            return DelayedSearch((member, stored_ms(float(score))), all_seen=False)
     cursor: bytes = b"0"
     for _ in range(-(-at_most // _PAGE)):
         cursor, *found = await link.run(_FIND_DELAYED, [keys.delayed], [cursor, _PAGE, job_id])

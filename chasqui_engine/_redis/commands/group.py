@@ -10,6 +10,7 @@ from chasqui_engine._redis.client.link import LATE_S, Argument, CommandError, Li
 from chasqui_engine._redis.client.replies import ReplyError, decode_text
 from chasqui_engine._redis.commands import scripts
 from chasqui_engine._redis.commands.keys import QueueKeys
+from chasqui_engine.values.job import MOST_PRIORITY
 
 _CREATE = scripts.load("group/create", on_full_server="stream")
 _RELEASE = scripts.load("group/release", on_full_server="stream")
@@ -19,6 +20,7 @@ _SET_DELIVERY_COUNTS = scripts.load("group/set_delivery_counts", on_full_server=
 _LIST_ORPHANS = scripts.load("group/list_orphans", on_full_server="stream")
 _FIND_WORK = scripts.load("group/find_work")
 _PAGE = 500
+_PRIORITY_DIGITS = len(str(MOST_PRIORITY))
 
 
 class Delivery:
@@ -33,6 +35,7 @@ class Delivery:
         "held_at",
         "lost",
         "name",
+        "priority",
         "quarantined",
         "read_at",
     )
@@ -50,6 +53,8 @@ class Delivery:
         """Monotonic seconds when it was requested: it became ours then or later."""
         self.headers = headers
         """As they are stored; empty if it has none."""
+        self.priority = 0
+        """As it was added with; 0 is none."""
         self.held_at = float("inf")
         """Monotonic seconds since when heartbeats cover it."""
         self.lost = False
@@ -106,7 +111,7 @@ async def read(
     replies = await link.call_many(commands, timeout_s=block_ms / 1000 + LATE_S)
     if type(replies[0]) is ReplyError:
         raise CommandError(str(replies[0]))
-    return [_read_deliveries(reply[0][1], read_at) if isinstance(reply, list) and reply else [] for reply in replies]
+    return [read_deliveries(reply[0][1], read_at) if isinstance(reply, list) and reply else [] for reply in replies]
 
 
 async def list_idle(link: Link, member: GroupMember, min_idle_ms: int) -> list[Pending]:
@@ -129,14 +134,15 @@ async def claim(
     ids = [entry.entry_id for entry in entries]
     reply = await link.call("XCLAIM", member.keys.stream, member.group, member.consumer, min_idle_ms, *ids)
     # Redis 6.2 returns nil for an entry that was deleted in the meantime.
-    deliveries = _read_deliveries([entry for entry in reply if entry and entry[1] is not None], read_at)
+    deliveries = read_deliveries([entry for entry in reply if entry and entry[1] is not None], read_at)
     before = {entry.entry_id: entry.deliveries for entry in entries}
     for delivery in deliveries:
         delivery.deliveries = before[delivery.entry_id]
     return deliveries
 
 
-def _read_deliveries(entries: list[Any], read_at: float) -> list[Delivery]:
+def read_deliveries(entries: list[Any], read_at: float) -> list[Delivery]:
+    """The deliveries in a reply."""
     out = []
     for entry in entries:
         fields = entry[1]
@@ -148,8 +154,15 @@ def _read_deliveries(entries: list[Any], read_at: float) -> list[Delivery]:
         else:
             named = dict(zip(fields[::2], fields[1::2], strict=True))
             name = named.get(b"n", b"").decode(errors="replace")
-            out.append(Delivery(entry[0], named.get(b"d"), name, 0, read_at, named.get(b"h", b"")))
+            delivery = Delivery(entry[0], named.get(b"d"), name, 0, read_at, named.get(b"h", b""))
+            delivery.priority = _read_priority(named.get(b"p", b"0"))
+            out.append(delivery)
     return out
+
+
+def _read_priority(text: bytes) -> int:
+    # Any program can write anything there.
+    return min(int(text), MOST_PRIORITY) if text.isdigit() and len(text) <= _PRIORITY_DIGITS else 0
 
 
 async def heartbeat(link: Link, member: GroupMember, entry_ids: Sequence[bytes]) -> list[bytes]:

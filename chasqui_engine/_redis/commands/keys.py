@@ -15,6 +15,9 @@ class QueueKeys:
         "events",
         "paused",
         "prefix",
+        "prio",
+        "prio_jobs",
+        "prio_state",
         "promoter_lock",
         "queue",
         "repeat",
@@ -34,6 +37,9 @@ class QueueKeys:
         self.paused = f"{self.prefix}:paused"
         self.aborts = f"{self.prefix}:aborts"
         self.uses = f"{self.prefix}:uses"
+        self.prio = f"{self.prefix}:prio"
+        self.prio_jobs = f"{self.prefix}:prio:jobs"
+        self.prio_state = f"{self.prefix}:prio:state"
         self.promoter_lock = f"{self.prefix}:promoter:lock"
         self.scheduler_lock = f"{self.prefix}:scheduler:lock"
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from chasqui_engine._redis.client.link import Argument, Link
 from chasqui_engine._redis.client.replies import decode_text
 from chasqui_engine._redis.commands import headers, scripts
+from chasqui_engine._redis.commands.admission import priorities
 from chasqui_engine._redis.commands.keys import QueueKeys
 
 _LIST_WAITING = scripts.load("stream/list_waiting")
@@ -98,7 +99,9 @@ async def remove_delayed(
         used += (keys.delayed_index(one.job_id), keys.taken(one.job_id))
         args += one
     removed = [bool(found) for found in await link.run(_REMOVE_DELAYED, used, args, resend=False)]
-    await headers.forget_removed(link, keys, [one.job_id for one, gone in zip(members, removed, strict=True) if gone])
+    gone = [one.job_id for one, was_there in zip(members, removed, strict=True) if was_there]
+    await headers.forget_removed(link, keys, gone)
+    await priorities.forget_removed(link, keys, gone)
     return removed
 
 
@@ -131,6 +134,7 @@ async def obliterate(link: Link, keys: QueueKeys, *, force: bool) -> int:
     If jobs are running and it is not forced, deletes nothing and returns minus their number.
     """
     used = [keys.stream, keys.delayed, keys.dlq, keys.events, keys.repeat, keys.paused]
+    used += [keys.prio, keys.prio_jobs, keys.prio_state]
     reply: int = await link.run(_OBLITERATE, used, [int(force)], resend=False)
     return reply
 

@@ -98,12 +98,13 @@ async def ack(
 
 async def retry(link: Link, member: GroupMember, retries: Sequence[Retry], *, events_max: int) -> list[int]:
     """Moves jobs to the delayed set; per job 1 (moved), 0 (owned by another worker) or -1 (server full)."""
-    used = [member.keys.stream, member.keys.delayed, member.keys.events]
+    used = [member.keys.stream, member.keys.delayed, member.keys.events, member.keys.prio, member.keys.prio_jobs]
     with_headers = any(one.delivery.headers for one in retries)
     args: list[Argument] = [*_member_args(link, member), events_max, HEADERS_TTL_S if with_headers else ""]
     for one in retries:
         args += (one.delivery.entry_id, one.member, one.backoff_ms, one.job_id, one.delivery.name, one.attempt)
         args += (one.error, one.duration_us, "" if one.run_at_ms is None else one.run_at_ms, one.error_type)
+        args.append(one.delivery.priority)
         if with_headers:
             used.append(member.keys.headers(one.job_id))
             args.append(one.delivery.headers)
@@ -128,6 +129,7 @@ async def bury(
         delivery = one.delivery
         args += (delivery.entry_id, delivery.envelope or b"", delivery.name, one.reason, one.detail, one.job_id or "")
         args += (one.attempt, one.error, duration, one.failure, index, delivery.headers, one.error_type)
+        args.append(delivery.priority)
     reply: list[int] = await link.run(_BURY, used, args)
     return reply
 

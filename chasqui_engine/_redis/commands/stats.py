@@ -36,6 +36,8 @@ class QueueStats:
     first_fire_ms: int | None
     """When the first repeatable is, or was, to fire."""
     paused: bool
+    prioritized: int
+    """Of the delayed ones, those that wait for their priority's turn."""
 
 
 class Flags(NamedTuple):
@@ -44,6 +46,8 @@ class Flags(NamedTuple):
     paused: bool
     with_headers: bool
     """Whether jobs may have headers that are not in their entries."""
+    with_priorities: bool
+    """Whether jobs may wait beside the stream."""
 
 
 class ConsumerStats(NamedTuple):
@@ -69,7 +73,7 @@ async def is_paused(link: Link, keys: QueueKeys) -> bool:
 
 async def read_flags(link: Link, keys: QueueKeys) -> Flags:
     """What a worker has to know of the queue, several times a second."""
-    replies = await link.call_many(("EXISTS", key) for key in (keys.paused, keys.uses))
+    replies = await link.call_many(("EXISTS", key) for key in (keys.paused, keys.uses, keys.prio))
     for reply in replies:
         if type(reply) is ReplyError:
             raise CommandError(str(reply))
@@ -83,8 +87,8 @@ async def exists(link: Link, keys: QueueKeys) -> bool:
 
 async def read_stats(link: Link, keys: QueueKeys, group: str) -> QueueStats:
     """Counts of everything the queue holds."""
-    used = [keys.stream, keys.delayed, keys.dlq, keys.repeat, keys.paused]
-    now_ms, entries, pending, oldest, delayed, first, dead, repeatables, first_fire, paused = await link.run(
+    used = [keys.stream, keys.delayed, keys.dlq, keys.repeat, keys.paused, keys.prio]
+    now_ms, entries, pending, oldest, delayed, first, dead, repeatables, first_fire, paused, staged = await link.run(
         _STATS, used, [group]
     )
     return QueueStats(
@@ -98,6 +102,8 @@ async def read_stats(link: Link, keys: QueueKeys, group: str) -> QueueStats:
         repeatables=repeatables,
         first_fire_ms=stored_ms(float(first_fire)) if first_fire else None,
         paused=bool(paused),
+        # A promoter of ChasquiMQ leaves the rank of what it moves.
+        prioritized=min(staged, delayed),
     )
 
 

@@ -80,11 +80,16 @@ async def add(
         _raise_with_way_out(keys, err)
         raise
     if added.new < 0:
-        raise QueueFullError(
-            f"queue {keys.queue!r} has no room for {len(jobs) + to_come} more jobs within max_stream_len={max_len}. "
-            "Let workers catch up, raise max_stream_len, or pass when_full='trim' to drop the oldest"
-        )
+        raise queue_full(keys, len(jobs) + to_come, max_len)
     return added
+
+
+def queue_full(keys: QueueKeys, jobs: int, max_len: int) -> QueueFullError:
+    """The error of an add that finds no room."""
+    return QueueFullError(
+        f"queue {keys.queue!r} has no room for {jobs} more jobs within max_stream_len={max_len}. "
+        "Let workers catch up, raise max_stream_len, or pass when_full='trim' to drop the oldest"
+    )
 
 
 async def add_unasked(link: Link, keys: QueueKeys, name: str, envelope: bytes, fence: Fence | None) -> None:

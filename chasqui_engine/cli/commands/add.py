@@ -46,6 +46,10 @@ async def add(
     header: Annotated[
         list[str] | None, typer.Option("--header", metavar="NAME=VALUE", help="A header of the job; may be repeated.")
     ] = None,
+    priority: Annotated[
+        int,
+        typer.Option("--priority", metavar="N", help="0 is the first; one of 1 or more waits for all smaller ones."),
+    ] = 0,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the result and show it.")] = False,
     timeout: Annotated[str, typer.Option("--timeout", metavar="TIME", help="How long to wait.")] = "30s",
 ) -> None:
@@ -56,6 +60,7 @@ async def add(
         "delay_ms": _parse_moment(delay, at),
         "backoff": parse_backoff(backoff, max_backoff),
         "headers": _parse_headers(header),
+        "priority": priority,
     }
     where = require_queue(None, queue, "default")
     payload = parse_payload(data, as_text, ", or pass --text for plain text")

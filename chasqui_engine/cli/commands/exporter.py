@@ -189,6 +189,7 @@ def _values(one: QueueSnapshot) -> dict[str, float]:
     counts = one.counts
     return {
         "waiting_jobs": counts.waiting,
+        "prioritized_jobs": counts.prioritized,
         "oldest_waiting_seconds": counts.oldest_waiting_ms / 1000,
         "active_jobs": counts.active,
         "delayed_jobs": counts.delayed,

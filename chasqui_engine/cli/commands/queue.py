@@ -41,7 +41,7 @@ async def drain(
     name = require_queue(queue_argument, queue)
     async with session.existing(name) as producer:
         counts = await producer.counts(group=group)
-        found = counts.waiting + (0 if keep_delayed else counts.delayed)
+        found = counts.waiting + counts.prioritized + (0 if keep_delayed else counts.delayed)
         if found:
             session.confirm(f"Delete {_count(found)} of {name} for good?", yes)
         removed = await producer.drain(not keep_delayed, group=group)

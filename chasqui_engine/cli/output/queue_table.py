@@ -21,10 +21,12 @@ _NAME_SHARE = 5
 _NAME_WIDTH = 16
 _FEWEST_POINTS, _MOST_POINTS = 10, 30
 """Points of a plot; the title of a narrow one takes two lines."""
-_FIRST_TO_GO = (DONE, "failed/s", "repeat", "lag", "workers", "oldest", DEPTH, "done/s", "delayed", "dead", "active")
+_FIRST_TO_GO = (DONE, "failed/s", "repeat", "lag", "workers", "oldest", DEPTH, "done/s", "prioritized")
+_LAST_TO_GO = ("delayed", "dead", "active")
 
 _CELLS: dict[str, Callable[[QueueSnapshot], str]] = {
     "waiting": lambda one: f"{one.counts.waiting:,}",
+    "prioritized": lambda one: f"{one.counts.prioritized:,}",
     "oldest": lambda one: ago(one.counts.oldest_waiting_ms) if one.counts.waiting else "-",
     "active": lambda one: f"{one.counts.active:,}",
     "workers": lambda one: f"{one.workers:,}",
@@ -48,6 +50,8 @@ def queue_table(seen: Sequence[QueueSnapshot], width: int, plots: Plots | None =
     plots = plots or {}
     names = [shown_name(one) for one in seen]
     columns: dict[str, list[str]] = {name: [cell(one) for one in seen] for name, cell in _CELLS.items()}
+    if not any(one.counts.prioritized for one in seen):
+        del columns["prioritized"]
     columns |= {name: [" " * _FEWEST_POINTS] * len(seen) for name in plots}
     name_width = min(_widest_name(width), max(map(len, ["queue", *names])))
     room = width - 1 - name_width - _FRAME
@@ -87,7 +91,7 @@ def _widest_name(width: int) -> int:
 def _left_out(columns: Mapping[str, list[str]], room: int) -> list[str]:
     left_out: list[str] = []
     needed = sum(map(_width, columns, columns.values()))
-    for name in _FIRST_TO_GO:
+    for name in _FIRST_TO_GO + _LAST_TO_GO:
         if needed <= room:
             break
         if name in columns:

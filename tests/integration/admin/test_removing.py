@@ -404,7 +404,8 @@ async def test_pages_name_what_is_wrong(queue: Queue, options: dict[str, Any], f
 
 
 async def test_counts_of_an_empty_queue_and_of_a_paused_one(queue: Queue) -> None:
-    everything = {"waiting": 0, "active": 0, "delayed": 0, "completed": 0, "failed": 0, "paused": 0}
+    everything = {"waiting": 0, "active": 0, "delayed": 0, "prioritized": 0, "completed": 0, "failed": 0}
+    everything["paused"] = 0
     assert await queue.get_job_counts() == everything
     await queue.add("n", 1)
     await queue.pause()

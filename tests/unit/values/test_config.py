@@ -22,6 +22,7 @@ PRODUCER = {
     "when_full": "error",
     "max_delay_secs": 30 * DAY_S,
     "dedup_ttl_secs": 3600,
+    "priority_max_wait_secs": 60,
     "events_enabled": True,
     "events_max_stream_len": 100_000,
 }
@@ -134,7 +135,13 @@ def test_configs_are_frozen_and_take_names_only(kind: type[Config]) -> None:
 
 
 FROM_ONE = {
-    ProducerConfig: ["pool_size", "max_stream_len", "dedup_ttl_secs", "events_max_stream_len"],
+    ProducerConfig: [
+        "pool_size",
+        "max_stream_len",
+        "dedup_ttl_secs",
+        "priority_max_wait_secs",
+        "events_max_stream_len",
+    ],
     ConsumerConfig: [
         "batch",
         "block_ms",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from redis.crc import key_slot
 
-from chasqui_engine import Queue, QueueEvents, RedisError
+from chasqui_engine import Job, Queue, QueueEvents, RedisError, UnrecoverableError
 from tests.servers import KINDS
 from tests.support.connections.clusters import Cluster
 from tests.support.ledger import Ledger, check_round_trip, working
@@ -124,3 +124,32 @@ def _check_each_once(ledger: Ledger, added: int, completed: Counter[str | None])
     assert set(ledger.runs) == set(range(added))
     assert ledger.twice == 0
     assert completed == {f"id-{n}": 1 for n in range(added)}
+
+
+class FailingLedger(Ledger):
+    """Half of the jobs fail once, and the others are buried once."""
+
+    async def handle(self, job: Job) -> Any:
+        first = job.data not in self.runs
+        await super().handle(job)
+        if first and job.data % 4 < 2:
+            raise UnrecoverableError("no")
+        if first:
+            raise ValueError("once")
+
+
+async def test_priorities_on_a_node(cluster: Cluster, queue_name: str) -> None:
+    """Added, changed, delayed, retried, buried and replayed: every script names its keys."""
+    ledger = FailingLedger()
+    async with Queue(queue_name, redis_url=cluster.url) as queue:
+        jobs = [{"name": "n", "data": n, "priority": 1 + n % 3, "delay_ms": n % 2 * 900} for n in range(30)]
+        added = await queue.add_bulk([{**job, "headers": {"a": "b"}} for job in jobs])
+        assert await queue.change_priority(added[0].id, 9)
+        assert await queue.cancel_delayed(added[2].id)
+        assert await queue.remove(added[4].id)
+        assert len(await queue.get_jobs("prioritized")) + len(await queue.get_jobs("delayed")) == 28
+        async with working(queue_name, cluster.url, ledger, max_attempts=2):
+            await until(lambda: ledger.runs.total() == 28 + sum(n % 4 >= 2 for n in range(30)) - 1)
+            assert await queue.replay_dlq() == 15
+            await until(lambda: ledger.runs.total() == 2 * 28)
+        assert (await queue.counts()).prioritized == 0

@@ -4,18 +4,18 @@
 -- ARGV  1 group; 2 consumer; 3 '1' if the server has XACKDEL; 4 events maximum; 5 most dead letters kept;
 --       6 failure seconds; then per job: entry id, envelope, name, reason, detail ('' for none), job id, attempt,
 --       error ('' if no handler ran), duration in us ('' likewise), failure record, index of its failure key ('0'),
---       headers ('' for none), the error's class ('' if no handler ran)
+--       headers ('' for none), the error's class ('' if no handler ran), priority ('0' for none)
 -- Reply per job: 1 buried; 0 not ours any more; it stays where it is: -1 the server is full, -2 the dead letters have used
 --       their last id
 local stream, dlq, events = KEYS[1], KEYS[2], KEYS[3]
 local group, consumer, ackdel, max, dlq_max, ttl = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local ids = {}
-for i = 7, #ARGV, 13 do ids[#ids + 1] = ARGV[i] end
+for i = 7, #ARGV, 14 do ids[#ids + 1] = ARGV[i] end
 local mine = still_mine(stream, group, consumer, ids)
 local now = server_now_ms()
 local buried, reply = {}, {}
 
-local function lay_down(entry_id, envelope, name, reason, detail, headers)
+local function lay_down(entry_id, envelope, name, reason, detail, headers, priority)
   local fields = { 'd', envelope }
   if name ~= '' then fields[3], fields[4] = 'n', name end
   local at = #fields
@@ -24,6 +24,10 @@ local function lay_down(entry_id, envelope, name, reason, detail, headers)
   if headers ~= '' then
     fields[#fields + 1] = 'h'
     fields[#fields + 1] = headers
+  end
+  if priority ~= '0' then
+    fields[#fields + 1] = 'p'
+    fields[#fields + 1] = priority
   end
   local laid = redis.pcall('XADD', dlq, 'MAXLEN', '~', dlq_max, '*', unpack(fields))
   if type(laid) ~= 'table' then return 1 end
@@ -41,9 +45,10 @@ local function emit_death(job_id, name, reason, attempt, err, duration, class)
 end
 
 for n = 1, #ids do
-  local i = 7 + (n - 1) * 13
+  local i = 7 + (n - 1) * 14
   local name, reason, failure_key = ARGV[i + 2], ARGV[i + 3], tonumber(ARGV[i + 10])
-  reply[n] = mine[ids[n]] and lay_down(ids[n], ARGV[i + 1], name, reason, ARGV[i + 4], ARGV[i + 11]) or 0
+  local headers, priority = ARGV[i + 11], ARGV[i + 13]
+  reply[n] = mine[ids[n]] and lay_down(ids[n], ARGV[i + 1], name, reason, ARGV[i + 4], headers, priority) or 0
   if reply[n] == 1 then
     buried[#buried + 1] = ids[n]
     if failure_key > 0 then redis.pcall('SET', KEYS[failure_key], ARGV[i + 9], 'EX', ttl) end

@@ -1,7 +1,13 @@
 -- Shared: new jobs onto the stream. `max` is where the oldest are trimmed; nil where they are not.
 
--- The fields of an entry; `headers` is nil, or '', where a job has none.
-local function fields_of(name, envelope, headers)
+-- The fields of an entry; `headers` and `priority` are nil, or '', where a job has none.
+local function fields_of(name, envelope, headers, priority)
+  if priority and priority ~= '' then
+    local fields = { 'd', envelope, 'p', priority }
+    if name ~= '' then fields[#fields + 1], fields[#fields + 2] = 'n', name end
+    if headers and headers ~= '' then fields[#fields + 1], fields[#fields + 2] = 'h', headers end
+    return unpack(fields)
+  end
   if headers and headers ~= '' then
     if name == '' then return 'd', envelope, 'h', headers end
     return 'd', envelope, 'n', name, 'h', headers

@@ -1,8 +1,9 @@
 -- The counts of a queue, all at one moment.
--- KEYS  1 stream; 2 delayed; 3 dead letters; 4 repeat; 5 paused
+-- KEYS  1 stream; 2 delayed; 3 dead letters; 4 repeat; 5 paused; 6 prio
 -- ARGV  1 group
 -- Reply { now in ms, entries, pending, id of the first entry that waits ('' for none), delayed, score of the first ('' for
---       none), dead, repeatables, score of the first ('' for none), 1 if paused }
+--       none), dead, repeatables, score of the first ('' for none), 1 if paused, staged for their
+--       priority (these are delayed as well) }
 local stream, delayed, group = KEYS[1], KEYS[2], ARGV[1]
 local now = redis.call('TIME')
 local now_ms = now[1] * 1000 + math.floor(now[2] / 1000)
@@ -23,4 +24,5 @@ local first_repeatable = redis.call('ZRANGE', KEYS[4], 0, 0, 'WITHSCORES')
 return {
   now_ms, entries, held, oldest and oldest[1] or '', redis.call('ZCARD', delayed), first[2] or '',
   redis.call('XLEN', KEYS[3]), redis.call('ZCARD', KEYS[4]), first_repeatable[2] or '', redis.call('EXISTS', KEYS[5]),
+  redis.call('ZCOUNT', KEYS[6], '(0', '+inf'),
 }

@@ -1,0 +1,1 @@
+"""Commands that decide which jobs come to the stream, and when."""

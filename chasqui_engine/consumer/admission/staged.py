@@ -1,0 +1,92 @@
+"""Takes jobs that wait beside the stream for their priority's turn: no more of them than start at once."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from chasqui_engine._redis.client.link import CommandError
+from chasqui_engine._redis.commands.admission import priorities
+from chasqui_engine._redis.commands.group import Delivery
+from chasqui_engine.consumer.context import ConsumerContext
+from chasqui_engine.runtime.clock import monotonic
+
+_log = logging.getLogger("chasqui.consumer")
+
+_AHEAD_S = 0.002
+"""Beyond the idle tasks, what starts within this time is taken: a job that is in a buffer is not overtaken any more."""
+_OTHERS_PAUSE_S = 0.005
+"""While other jobs wait on the stream, which the reader takes, or the one of another worker."""
+_LOG_AGAIN_S = 60.0
+
+
+class StagedJobs:
+    """The taker of staged jobs; it rests while the queue has none."""
+
+    def __init__(self, context: ConsumerContext, accept: Callable[[list[Delivery]], Awaitable[None]]) -> None:
+        self._context = context
+        self._accept = accept
+        self._awake = asyncio.Event()
+        self._paused = False
+        self._warned_at = -_LOG_AGAIN_S
+        self.is_taking = False
+        """Whether entries may be ours that are not recorded yet."""
+
+    def wake(self) -> None:
+        """There may be staged jobs."""
+        if not self._paused:
+            self._awake.set()
+
+    def pause(self, paused: bool) -> None:
+        """Takes none from now on, or may again."""
+        self._paused = paused
+        if paused:
+            self._awake.clear()
+
+    async def run(self) -> None:
+        """Takes staged jobs until cancelled."""
+        while True:
+            await self._awake.wait()
+            count = await self._room()
+            if not self._awake.is_set():  # paused meanwhile
+                continue
+            if not await self._take(count):
+                # The reader looks several times a second whether there are any.
+                self._awake.clear()
+
+    async def _room(self) -> int:
+        """Waits until a task is idle, or will be at once; returns how many jobs may be taken."""
+        context, buffer = self._context, self._context.buffer
+        config = context.config
+        while True:
+            soon = int(_AHEAD_S / max(context.pace.mean_s, 1e-6) * config.concurrency)
+            wanted = buffer.idle + min(soon, config.batch) - len(buffer)
+            unwritten = len(context.in_flight) - len(buffer) - config.concurrency
+            if wanted > 0 and unwritten < 2 * config.ack_batch:
+                return min(wanted, config.batch)
+            await buffer.wait_for_idle_or_room()
+
+    async def _take(self, count: int) -> bool:
+        """Takes so many at most; False if there is nothing to take."""
+        context = self._context
+        self.is_taking = True
+        try:
+            taken = await priorities.take(context.link, context.member, count, read_at=monotonic())
+            # What the server has given the reader before is accepted before.
+            await asyncio.sleep(0)
+            await self._accept(taken.deliveries)
+        except CommandError as err:
+            # The reader makes a group that is gone; without the permission, jobs come when they have waited too long.
+            self._log_refused(err)
+            return False
+        finally:
+            self.is_taking = False
+        if taken.others_wait:
+            await asyncio.sleep(_OTHERS_PAUSE_S)
+        return bool(taken.deliveries) or taken.others_wait
+
+    def _log_refused(self, err: CommandError) -> None:
+        if monotonic() - self._warned_at >= _LOG_AGAIN_S:
+            self._warned_at = monotonic()
+            _log.warning("queue %s: jobs with a priority cannot be taken: %s", self._context.queue, err)
