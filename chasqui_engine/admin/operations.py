@@ -20,6 +20,7 @@ from chasqui_engine.admin import (
     removal,
     snapshot,
 )
+from chasqui_engine.admin.aborting import AbortOperations
 from chasqui_engine.admin.delayed import DelayedJob
 from chasqui_engine.admin.health import QueueHealth
 from chasqui_engine.admin.history import PastOutcome
@@ -27,7 +28,6 @@ from chasqui_engine.admin.job_lookup import JobInfo
 from chasqui_engine.admin.lists import CompletedJob, ListedJob
 from chasqui_engine.admin.pages import CountState, PageState
 from chasqui_engine.admin.removal import CleanState
-from chasqui_engine.admin.repeatables import RepeatableOperations
 from chasqui_engine.admin.snapshot import EVENTS_FOR_RATE, QueueCounts, QueueSnapshot
 from chasqui_engine.events.event import QueueEvent
 from chasqui_engine.values.durations import When, when_ms
@@ -36,7 +36,7 @@ from chasqui_engine.values.stream_ids import as_number
 from chasqui_engine.values.validation import LARGEST, check_job_id, check_limit, check_whole_number
 
 
-class QueueOperations(RepeatableOperations):
+class QueueOperations(AbortOperations):
     """The operations shared by `Queue`, `SyncQueue`, `Producer` and `QueueAdmin`; each opens a link in its own way."""
 
     @property

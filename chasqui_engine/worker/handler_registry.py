@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from chasqui_engine.consumer import Handler, check_handler
-from chasqui_engine.consumer.execution.handler import is_async
+from chasqui_engine.consumer.execution.handler import is_async, run_in_thread
 from chasqui_engine.consumer.execution.threads import DaemonThreads
 from chasqui_engine.values.errors import ConfigError, HandlerError
 from chasqui_engine.values.job import Job
@@ -113,8 +112,7 @@ class _AsyncDispatch(_Dispatch):
             return await function(job)
         if self._threads is None:
             self._threads = DaemonThreads()
-        value = await self._threads.run(function, job)
-        return await value if inspect.isawaitable(value) else value
+        return await run_in_thread(self._threads, function, job)
 
 
 registry = HandlerRegistry()
