@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from chasqui_engine.admin.aborting import AbortState
 from chasqui_engine.admin.admin import QueueAdmin
 from chasqui_engine.admin.dead_letters import DeadFilter, describe, died_at_ms
 from chasqui_engine.admin.delayed import DelayedJob
@@ -14,6 +15,7 @@ from chasqui_engine.admin.removal import CleanState
 from chasqui_engine.admin.snapshot import ConsumerInfo, QueueCounts, QueueSnapshot, Throughput
 
 __all__ = [
+    "AbortState",
     "BadQueue",
     "CleanState",
     "CompletedJob",

@@ -20,6 +20,7 @@ from chasqui_engine.admin import (
     removal,
     snapshot,
 )
+from chasqui_engine.admin.aborting import AbortOperations
 from chasqui_engine.admin.delayed import DelayedJob
 from chasqui_engine.admin.health import QueueHealth
 from chasqui_engine.admin.history import PastOutcome
@@ -36,7 +37,7 @@ from chasqui_engine.values.stream_ids import as_number
 from chasqui_engine.values.validation import LARGEST, check_job_id, check_limit, check_whole_number
 
 
-class QueueOperations(OrderOperations):
+class QueueOperations(AbortOperations, OrderOperations):
     """The operations shared by `Queue`, `SyncQueue`, `Producer` and `QueueAdmin`; each opens a link in its own way."""
 
     @property

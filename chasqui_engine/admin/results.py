@@ -40,8 +40,8 @@ _LOOK_BACK_MS = 2000
 """How far back the subscription begins: the job may have ended before the wait began."""
 _REMEMBERED_S = 30.0
 _MOST_REMEMBERED = 50_000
-_DEATHS = ("dlq", "aborted", "expired")
-"""Events after which a job will not complete."""
+_ENDS = ("completed", "dlq", "aborted", "expired")
+"""Events after which there is something to read."""
 _COUNT = re.compile(r"[0-9]{1,10}")
 
 
@@ -151,11 +151,12 @@ class ResultHub:
             return
         if kind == "failed":
             waited.last_error = event_error(fields)
-        elif kind in _DEATHS:
+        elif kind == "dlq":
             attempt = fields.get("attempt", "0")
-            waited.dead = fields.get("reason", kind), int(attempt) if _COUNT.fullmatch(attempt) else 0
+            waited.dead = fields.get("reason", "dlq"), int(attempt) if _COUNT.fullmatch(attempt) else 0
             waited.dead_at = monotonic()
-        if kind in ("completed", *_DEATHS):
+        # Of an abort and an expiry only the record counts: the id is free after them, and may be another job's by now.
+        if kind in _ENDS:
             self._ended.add(job_id)
             self._look.set()
 

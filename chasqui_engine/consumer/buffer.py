@@ -107,6 +107,14 @@ class PrefetchBuffer:
         self._room.set()
         self._news.set()
 
+    def remove(self, delivery: Delivery) -> bool:
+        """Removes an entry; False if it is not here, or a quarantined one whose turn it is."""
+        entries = self._quarantined if delivery.quarantined else self._entries
+        if delivery not in entries:
+            return False
+        entries.remove(delivery)
+        return True
+
     def empty(self) -> list[Delivery]:
         """Removes and returns all entries."""
         if any(delivery.quarantined for delivery in self._entries):

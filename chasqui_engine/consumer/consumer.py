@@ -14,6 +14,7 @@ from chasqui_engine._redis.commands.group import GroupMember
 from chasqui_engine.consumer.buffer import PrefetchBuffer
 from chasqui_engine.consumer.clock_steps import ClockSteps
 from chasqui_engine.consumer.context import ConsumerContext
+from chasqui_engine.consumer.execution.aborts import Aborts
 from chasqui_engine.consumer.execution.fork_guard import guard_against_forks
 from chasqui_engine.consumer.execution.handler import Handler, Handlers, RunHandler
 from chasqui_engine.consumer.execution.middleware import Middleware, wrap_in_middleware
@@ -135,7 +136,8 @@ class _Running:
         context = ConsumerContext(commands, member, config, in_flight, buffer, guard(config.metrics), clock, job_events)
         self._settler = Settler(context)
         self._runner = JobRunner(context, self._wrap(self._handlers.run), self._settler)
-        self._reader = Reader(context, self._reads)
+        self._aborts = Aborts(context, self._settler)
+        self._reader = Reader(context, self._reads, self._aborts)
         deadline_s = config.shutdown_deadline_secs
         self._heartbeat = Heartbeat(heart, member, in_flight, config.claim_min_idle_ms, shutdown, deadline_s)
         self._promotion = Promotion(commands, connector.keys, config.promoter())
@@ -222,7 +224,10 @@ class _Running:
     async def _finish_running(self, deadline: float) -> None:
         if not self._working:
             return
+        # The reader, which looks after them, has ended.
+        aborting = asyncio.create_task(self._aborts.keep_looking())
         _, late = await asyncio.wait(self._working, timeout=max(0.0, deadline - monotonic()))
+        await cancel_and_wait(aborting)
         if late:
             _log.warning("%d jobs did not end within the shutdown deadline; they go to other workers", len(late))
             for task in late:

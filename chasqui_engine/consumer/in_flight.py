@@ -35,6 +35,10 @@ class InFlight:
             delivery.held_at = now
         return fresh
 
+    def find(self, entry_id: bytes) -> Delivery | None:
+        """The entry, if it is in flight here."""
+        return self._entries.get(entry_id)
+
     def find_redelivered(self, deliveries: Iterable[Delivery]) -> list[Delivery]:
         """The claimed entries that were in flight here all along, as they are recorded here: the server has
         counted one more delivery, though none went to another worker."""

@@ -10,6 +10,7 @@ from chasqui_engine._redis.commands import group, headers, stats
 from chasqui_engine._redis.commands.group import Delivery, Pending
 from chasqui_engine.consumer.admission.staged import StagedJobs
 from chasqui_engine.consumer.context import ConsumerContext
+from chasqui_engine.consumer.execution.aborts import Aborts
 from chasqui_engine.consumer.in_flight import POISON_SUSPECT
 from chasqui_engine.consumer.orphaned_entries import Orphans
 from chasqui_engine.consumer.reclaim import IdleEntries
@@ -36,7 +37,7 @@ _GROUP_GONE = ("NOGROUP", "UNBLOCKED")
 class Reader:
     """Reads while the buffer has room."""
 
-    def __init__(self, context: ConsumerContext, reads: Link) -> None:
+    def __init__(self, context: ConsumerContext, reads: Link, aborts: Aborts) -> None:
         self._reads = reads
         self._commands = commands = context.link
         self._member = member = context.member
@@ -52,7 +53,8 @@ class Reader:
         self._staged = StagedJobs(context, self._accept)
         self.take_staged = self._staged.run
         """Takes jobs that wait beside the stream, until cancelled."""
-        self._paused = self._claiming = self._warned_blind = self._with_headers = False
+        self._aborts = aborts
+        self._paused = self._claiming = self._warned_blind = self._with_headers = self._with_aborts = False
 
     async def read(self) -> None:
         """Reads new entries until cancelled; none while the queue is paused."""
@@ -88,15 +90,23 @@ class Reader:
     async def _pause_is_set(self) -> bool:
         try:
             flags = await stats.read_flags(self._commands, self._member.keys)
-            self._paused, self._with_headers = flags.paused, flags.with_headers
+            self._paused, self._with_headers, self._with_aborts = flags.paused, flags.with_headers, flags.with_aborts
         except CommandError as err:  # because of an ACL, say: such a worker cannot be paused, but it can work
             self._warn_blind("whether queue %s is paused", err)
-            self._paused = self._with_headers = False
+            self._paused = self._with_headers = self._with_aborts = False
         else:
             self._staged.pause(flags.paused)
             if flags.with_priorities:
                 self._staged.wake()
+        if self._with_aborts:
+            await self._stop_aborted()
         return self._paused
+
+    async def _stop_aborted(self) -> None:
+        try:
+            await self._aborts.stop_marked()
+        except CommandError as err:
+            self._warn_blind("which jobs of queue %s are to be aborted", err)
 
     def _warn_blind(self, what: str, err: CommandError) -> None:
         if not self._warned_blind:
@@ -191,6 +201,8 @@ class Reader:
             await self._look_for_headers()
         if self._with_headers:
             await self._add_headers(deliveries)
+        if self._with_aborts:
+            await self._note_aborted(deliveries)
         fresh = self._in_flight.take(deliveries)
         self._buffer.put(delivery for delivery in fresh if not delivery.deliveries)
         if again := [delivery for delivery in fresh if delivery.deliveries]:
@@ -210,6 +222,12 @@ class Reader:
             await headers.add_missing(self._commands, self._member.keys, deliveries)
         except CommandError as err:
             self._warn_blind("the headers of delayed jobs of queue %s", err)
+
+    async def _note_aborted(self, deliveries: list[Delivery]) -> None:
+        try:
+            await self._aborts.note_marked(deliveries)
+        except CommandError as err:
+            self._warn_blind("which jobs of queue %s are to be aborted", err)
 
     async def _recount(self, ours: list[Delivery]) -> None:
         await group.set_delivery_counts(self._commands, self._member, [(one.entry_id, one.count) for one in ours])

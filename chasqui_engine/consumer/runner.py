@@ -18,11 +18,18 @@ from chasqui_engine.consumer.execution.handler import HandlerPanicError, RunHand
 from chasqui_engine.consumer.failure_log import log_burial, log_retry
 from chasqui_engine.consumer.job_logging import running_job_id
 from chasqui_engine.consumer.settlement import Settler
-from chasqui_engine.consumer.verdict import allowed_runs, judge_arrival, judge_failure, must_be_counted
+from chasqui_engine.consumer.verdict import (
+    abort_unbegun,
+    allowed_runs,
+    drop,
+    judge_arrival,
+    judge_failure,
+    must_be_counted,
+)
 from chasqui_engine.metrics.events import JobOutcome, JobOutcomeKind
 from chasqui_engine.runtime.clock import monotonic
-from chasqui_engine.values.errors import DecodeError, EncodeError
-from chasqui_engine.values.job import Job
+from chasqui_engine.values.errors import DecodeError, EncodeError, JobAbortedError
+from chasqui_engine.values.job import ABORT_TOLD, Job
 from chasqui_engine.values.retry_later import RetryLater
 
 _log = logging.getLogger("chasqui.consumer")
@@ -70,6 +77,8 @@ class JobRunner:
             await self._work(delivery)
 
     async def _work(self, delivery: Delivery) -> None:
+        if delivery.aborting and self._drop_unbegun(delivery):
+            return
         try:
             job = self._open(delivery)
         except MemoryError:
@@ -87,7 +96,16 @@ class JobRunner:
             if self._buffer.stopped:
                 await self._give_back_uncounted(delivery)
                 return
+            if delivery.aborting and self._drop_unbegun(delivery):
+                return
         await self._handle(delivery, job)
+
+    def _drop_unbegun(self, delivery: Delivery) -> bool:
+        """Ends a job that is to be aborted; False if it is unreadable."""
+        verdict = abort_unbegun(delivery, self._config)
+        if verdict is not None:
+            self._settler.drop(verdict)
+        return verdict is not None
 
     async def _give_back_uncounted(self, delivery: Delivery) -> None:
         """Releases an entry whose run does not start and is not counted."""
@@ -159,6 +177,7 @@ class JobRunner:
             self._job_events.begin(job, self._settler)
         if self._config.log_job_ids:
             running_job_id.set(job.id)
+        delivery.run = asyncio.current_task(), job
         started = monotonic()
         try:
             value = await self._run(job)
@@ -166,16 +185,31 @@ class JobRunner:
             result = self._encode(value) if self._config.store_results else None
         except BaseException as error:  # SystemExit and the like belong to the handler
             end_if_forked(self._pid)
+            delivery.run = None
+            if job._abort:
+                self._abort(delivery, job, attempt, self._took_us(started))
+                return
             if self._is_being_stopped(error):
                 raise
             self._fail(delivery, job, attempt, error, self._took_us(started))
         else:
+            delivery.run = None
             duration_us = self._took_us(started)
+            if job._abort == ABORT_TOLD:
+                self._abort(delivery, job, attempt, duration_us)
+                return
             if self._sink.enabled:
                 self._report(JobOutcomeKind.OK, attempt, duration_us, delivery.name)
             if self._listeners.hear_jobs:
                 self._job_events.complete(delivery, job, value)
             self._settler.ack(Ack(delivery, job.id, attempt, duration_us, result))
+
+    def _abort(self, delivery: Delivery, job: Job, attempt: int, duration_us: int) -> None:
+        """Ends a job whose handler knows of the request, or has failed."""
+        self._take_back_cancellation()
+        if self._listeners.hear_jobs:
+            self._job_events.fail(delivery, job, JobAbortedError(job.id, "aborted", None, attempt))
+        self._settler.drop(drop(delivery, "aborted", job.id, attempt, duration_us))
 
     def _encode(self, value: Any) -> bytes:
         result, limit = encode_payload(value), self._config.max_result_bytes
@@ -211,9 +245,13 @@ class JobRunner:
             return False
         if self._buffer.stopped:
             return True
-        while task.uncancel():
-            pass
+        self._take_back_cancellation()
         return False
+
+    def _take_back_cancellation(self) -> None:
+        task = asyncio.current_task()
+        while task is not None and task.cancelling():
+            task.uncancel()
 
     def _report(self, kind: JobOutcomeKind, attempt: int, duration_us: int, name: str) -> None:
         self._sink.job_outcome(JobOutcome(kind=kind, attempt=attempt, handler_duration_us=duration_us, name=name))

@@ -14,14 +14,16 @@ from chasqui_engine.consumer.batcher import Batcher
 from chasqui_engine.consumer.context import ConsumerContext
 from chasqui_engine.consumer.failure_log import log_drop
 from chasqui_engine.consumer.progress import Progress, ProgressBatcher
+from chasqui_engine.consumer.verdict import drop
 from chasqui_engine.metrics.events import DlqRouted, RetryScheduled
 from chasqui_engine.runtime.clock import monotonic
 from chasqui_engine.values.errors import ChasquiError
 
 _log = logging.getLogger("chasqui.consumer")
 
-_MOVED, _NOT_OURS = 1, 0
+_MOVED, _NOT_OURS, _FULL = 1, 0, -1
 _NO_ID_LEFT = -2
+_TO_BE_ABORTED = -3
 _FULL_PAUSE_S = 1.0
 _LOG_AGAIN_S = 60.0
 _LOG_LINES = 1000
@@ -170,6 +172,8 @@ class Settler:
                 self._sink.retry_scheduled(
                     RetryScheduled(attempt=one.attempt + 1, backoff_ms=one.backoff_ms, name=one.delivery.name)
                 )
+            for one in self._select(retries, replies, _TO_BE_ABORTED):
+                self.drop(drop(one.delivery, "aborted", one.job_id, one.attempt, one.duration_us))
             retries = await self._wait_for_refused(retries, replies)
 
     async def _bury(self, burials: list[Bury]) -> None:
@@ -213,11 +217,15 @@ class Settler:
 
     async def _wait_for_refused(self, verdicts: Sequence[Moved], replies: Sequence[int]) -> list[Moved]:
         """Retries what a full server refused, after a pause."""
-        left = [one for one, reply in zip(verdicts, replies, strict=True) if reply not in (_MOVED, _NOT_OURS)]
+        left = self._select(verdicts, replies, _FULL, _NO_ID_LEFT)
         if left:
             self._log_refused(len(left), _NO_ID_LEFT in replies)
             await asyncio.sleep(_FULL_PAUSE_S)
         return left
+
+    def _select(self, verdicts: Sequence[Moved], replies: Sequence[int], *wanted: int) -> list[Moved]:
+        """The verdicts that got one of these replies."""
+        return [one for one, reply in zip(verdicts, replies, strict=True) if reply in wanted]
 
     def _log_refused(self, count: int, no_id_left: bool) -> None:
         if monotonic() - self._refused_logged_at < _LOG_AGAIN_S:

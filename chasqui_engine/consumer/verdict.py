@@ -105,6 +105,16 @@ def drop(delivery: Delivery, kind: DropKind, job_id: str, attempt: int, duration
     return Drop(delivery, kind, job_id, attempt, duration_us, encode_failure(kind, None, runs))
 
 
+def abort_unbegun(delivery: Delivery, config: ConsumerConfig) -> Drop | None:
+    """The end of a job that is to be aborted and has not begun here; None if it is unreadable."""
+    try:
+        job = decode_job(delivery.envelope or b"", delivery.name, Packed)
+    except DecodeError:
+        return None
+    begun = runs_begun(job, delivery.deliveries, allowed_runs(job, config))
+    return drop(delivery, "aborted", job.id, begun + 1, None)
+
+
 def _bury_unread(delivery: Delivery, reason: DlqReason, job_id: str | None = None, attempt: int = 0) -> Bury:
     """The burial of an entry for which no handler ran."""
     job_id = job_id or decode_id(delivery.envelope or b"")

@@ -91,6 +91,7 @@ class SyncQueue:
     events_of_job = _blocking(Queue.events_of_job)
     find_outcomes = _blocking(Queue.find_outcomes)
 
+    abort = _blocking(Queue.abort)
     remove = _blocking(Queue.remove)
     remove_report = _blocking(Queue.remove_report)
     remove_waiting = _blocking(Queue.remove_waiting)

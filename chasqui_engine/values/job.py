@@ -48,6 +48,8 @@ MAX_LOG_LINE_BYTES = 4096
 """Longest line of a job's log; longer lines are cut."""
 MAX_TRACEBACK_BYTES = 4096
 """Longest traceback kept of a dead job, in UTF-8; of longer ones the middle is cut out."""
+NOT_ABORTED, ABORT_ASKED, ABORT_TOLD = 0, 1, 2
+"""Whether a job is to be aborted, and whether its handler knows: it was cancelled, or has seen `Job.aborting`."""
 
 
 class _NothingToAwait:
@@ -108,6 +110,8 @@ class Job:
     """How many workers went silent during this run: the handler's work may already have been done."""
     _wait: ResultWaiter | None = field(default=None, repr=False, compare=False)
     _reports: JobReports | None = field(default=None, repr=False, compare=False)
+    _abort: int = field(default=NOT_ABORTED, repr=False, compare=False)
+    _in_thread: bool = field(default=False, repr=False, compare=False)
 
     @staticmethod
     def new(payload: Any, *, name: str = "", retry: JobRetryOverride | None = None) -> Job:
@@ -135,6 +139,16 @@ class Job:
     def attempts_made(self) -> int:
         """Runs already made; the same as `attempt`."""
         return self.attempt
+
+    @property
+    def aborting(self) -> bool:
+        """Whether the job is to be aborted, which a handler in a thread looks at and then ends: see `Queue.abort`.
+
+        Handlers in the event loop are cancelled, and processes killed, so that these need not look.
+        """
+        if self._abort:
+            self._abort = ABORT_TOLD
+        return self._abort != NOT_ABORTED
 
     def update_progress(self, progress: Any) -> Awaitable[None]:
         """Emits how far the handler is as an event of the queue: a number, or anything JSON can hold.

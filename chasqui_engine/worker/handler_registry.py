@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -10,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from chasqui_engine.consumer import Handler, check_handler
 from chasqui_engine.consumer.execution.batches import Batches
-from chasqui_engine.consumer.execution.handler import is_async
+from chasqui_engine.consumer.execution.handler import is_async, run_in_thread
 from chasqui_engine.consumer.execution.threads import DaemonThreads
 from chasqui_engine.values.errors import ConfigError, HandlerError
 from chasqui_engine.values.job import Job
@@ -155,8 +154,7 @@ class _AsyncDispatch(_Dispatch):
             return await function(given)
         if self._threads is None:
             self._threads = DaemonThreads()
-        value = await self._threads.run(function, given)
-        return await value if inspect.isawaitable(value) else value
+        return await run_in_thread(self._threads, function, given)
 
 
 registry = HandlerRegistry()

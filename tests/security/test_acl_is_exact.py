@@ -21,7 +21,11 @@ from chasqui_engine import (
     ResultUnavailableError,
     SchedulerConfig,
 )
+from chasqui_engine._redis.client.connector import Connector
+from chasqui_engine._redis.commands import group
+from chasqui_engine._redis.commands.group import GroupMember
 from chasqui_engine.admin.monitor import QueueMonitor
+from chasqui_engine.codec.envelope import encode_envelope
 from chasqui_engine.runtime.clock import now_ms
 from tests.servers import REDIS_6, REDIS_7
 from tests.support.acl import KEYS, QUEUE, Fails, file_of, refusals, url_for
@@ -160,6 +164,23 @@ async def work(url: str, admin: Redis) -> None:
         await until(lambda: _counts(admin, "tick"))
     async with consuming(url, QUEUE, handle, max_age_secs=0):
         await until(lambda: _has(admin, b"expired"))
+    await abort(url, admin)
+
+
+async def abort(url: str, admin: Redis) -> None:
+    """As a worker: give a job back that is to be aborted, and end it when it comes again."""
+    connector = Connector(url, QUEUE, "worker", None)
+    link = connector.link(5)
+    try:
+        await group.ensure_group(link, GroupMember(KEYS, "default", "one"))
+        entry_id = await admin.xadd(KEYS.stream, {"d": encode_envelope("aborted", b"\x01", 1)})
+        await admin.xreadgroup("default", "one", {KEYS.stream: ">"}, count=1000)
+        await admin.zadd(KEYS.aborts, {entry_id: now_ms() + 60_000})
+        await group.release(link, GroupMember(KEYS, "default", "one"), [entry_id])
+    finally:
+        await connector.close()
+    async with consuming(url, QUEUE, Fails()):
+        await until(lambda: _has(admin, b"aborted"))
 
 
 async def _has(admin: Redis, event: bytes) -> bool:
@@ -227,6 +248,13 @@ async def operate(url: str, admin: Redis) -> None:
         assert await producer.remove_waiting([waiting.entry_id]) == 1
         await admin.set(KEYS.result("r"), b"\x01")
         assert await producer.remove("r") == 1
+        await abort_two(producer)
+
+
+async def abort_two(producer: Producer) -> None:
+    """One that a worker was given, and one that waits."""
+    assert await producer.abort((await producer.list_active())[0].job_id, timeout=0) == "requested"
+    assert await producer.abort((await producer.list_waiting())[0].job_id) == "removed"
 
 
 async def clean(url: str, admin: Redis) -> None:
@@ -239,7 +267,8 @@ async def clean(url: str, admin: Redis) -> None:
         assert await producer.remove("r") == 1
         assert (await producer.get_job_counts())["active"] == 4
         assert len(await producer.clean(0, 1, "failed")) == 1
-        assert await producer.drain() == 5
+        await abort_two(producer)
+        assert await producer.drain() == 4
         with pytest.raises(QueueBusyError):
             await producer.obliterate()
         assert await producer.obliterate(force=True) >= 4

@@ -49,6 +49,13 @@ def handler_for(behaviour: str, diary: Diary) -> Any:
         time.sleep(duration_s)
         diary.note("finished", job)
 
+    def watchful(job: Any) -> None:
+        diary.note("started", job)
+        end = time.monotonic() + duration_s
+        while time.monotonic() < end and not job.aborting:
+            time.sleep(0.01)
+        diary.note("stopped" if job.aborting else "finished", job)
+
     async def stubborn(job: Any) -> None:
         diary.note("started", job)
         end = time.monotonic() + duration_s
@@ -62,7 +69,8 @@ def handler_for(behaviour: str, diary: Diary) -> Any:
         diary.note("started", job)
         os.kill(os.getpid(), signal.SIGKILL)
 
-    kinds = {"sleep": sleep, "block": block, "thread": thread, "stubborn": stubborn, "die": die}
+    kinds = {"sleep": sleep, "block": block, "thread": thread, "watchful": watchful, "stubborn": stubborn}
+    kinds |= {"die": die}
     return {**kinds, **forking_handlers(diary)}[kind]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -10,7 +11,7 @@ from chasqui_engine._redis.client.link import LATE_S, Argument, CommandError, Li
 from chasqui_engine._redis.client.replies import ReplyError, decode_text
 from chasqui_engine._redis.commands import scripts
 from chasqui_engine._redis.commands.keys import QueueKeys
-from chasqui_engine.values.job import MOST_PRIORITY
+from chasqui_engine.values.job import MOST_PRIORITY, Job
 
 _CREATE = scripts.load("group/create", on_full_server="stream")
 _RELEASE = scripts.load("group/release", on_full_server="stream")
@@ -27,6 +28,7 @@ class Delivery:
     """One entry delivered to a worker."""
 
     __slots__ = (
+        "aborting",
         "counted",
         "deliveries",
         "entry_id",
@@ -38,6 +40,7 @@ class Delivery:
         "priority",
         "quarantined",
         "read_at",
+        "run",
     )
 
     def __init__(
@@ -63,6 +66,10 @@ class Delivery:
         """Whether it may kill its worker: no other such entry runs at the same time."""
         self.counted = False
         """Whether its run is counted before it begins."""
+        self.aborting = False
+        """Whether its job is to be aborted, and may not begin."""
+        self.run: tuple[asyncio.Task[Any] | None, Job] | None = None
+        """While its handler runs: the task that runs it, and its job."""
 
     @property
     def count(self) -> int:
@@ -213,10 +220,10 @@ async def find_work(link: Link, member: GroupMember, *, delayed: bool, repeatabl
 
 async def release(link: Link, member: GroupMember, entry_ids: Sequence[bytes]) -> int:
     """Releases entries to the stream; returns how many."""
-    count = 0
+    count, used = 0, [member.keys.stream, member.keys.aborts]
     for start in range(0, len(entry_ids), _PAGE):
         page = entry_ids[start : start + _PAGE]
-        count += await link.run(_RELEASE, [member.keys.stream], [*_member_args(link, member), *page])
+        count += await link.run(_RELEASE, used, [*_member_args(link, member), *page])
     return count
 
 

@@ -97,8 +97,9 @@ async def ack(
 
 
 async def retry(link: Link, member: GroupMember, retries: Sequence[Retry], *, events_max: int) -> list[int]:
-    """Moves jobs to the delayed set; per job 1 (moved), 0 (owned by another worker) or -1 (server full)."""
-    used = [member.keys.stream, member.keys.delayed, member.keys.events, member.keys.prio, member.keys.prio_jobs]
+    """Moves jobs to the delayed set; per job 1 (moved), 0 (another worker's), -1 (server full), -3 (to be aborted)."""
+    keys = member.keys
+    used = [keys.stream, keys.delayed, keys.events, keys.prio, keys.prio_jobs, keys.aborts]
     with_headers = any(one.delivery.headers for one in retries)
     args: list[Argument] = [*_member_args(link, member), events_max, HEADERS_TTL_S if with_headers else ""]
     for one in retries:

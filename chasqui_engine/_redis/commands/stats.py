@@ -48,6 +48,8 @@ class Flags(NamedTuple):
     """Whether jobs may have headers that are not in their entries."""
     with_priorities: bool
     """Whether jobs may wait beside the stream."""
+    with_aborts: bool
+    """Whether there are jobs in flight that are to be aborted."""
 
 
 class ConsumerStats(NamedTuple):
@@ -73,7 +75,7 @@ async def is_paused(link: Link, keys: QueueKeys) -> bool:
 
 async def read_flags(link: Link, keys: QueueKeys) -> Flags:
     """What a worker has to know of the queue, several times a second."""
-    replies = await link.call_many(("EXISTS", key) for key in (keys.paused, keys.uses, keys.prio))
+    replies = await link.call_many(("EXISTS", key) for key in (keys.paused, keys.uses, keys.prio, keys.aborts))
     for reply in replies:
         if type(reply) is ReplyError:
             raise CommandError(str(reply))

@@ -42,6 +42,20 @@ def is_async(handler: Callable[..., Any]) -> bool:
     return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__)
 
 
+async def run_in_thread(threads: DaemonThreads, handler: Handler, given: Job | list[Job]) -> Any:
+    """Runs a plain handler, which nobody can stop: until it ends, an abort of its job is only shown to it."""
+    jobs = given if isinstance(given, list) else [given]
+    for job in jobs:
+        job._in_thread = True
+    try:
+        value = await threads.run(handler, given)
+    finally:
+        for job in jobs:
+            job._in_thread = False
+    # A plain function may still return a coroutine, as a lambda around an async one does.
+    return await value if inspect.isawaitable(value) else value
+
+
 class Handlers:
     """One handler, ready to be awaited."""
 
@@ -70,9 +84,7 @@ class Handlers:
 
     async def _run_in_thread(self, given: Job | list[Job]) -> Any:
         assert self._threads is not None
-        value = await self._threads.run(self._handler, given)
-        # A plain function may still return a coroutine, as a lambda around an async one does.
-        return await value if inspect.isawaitable(value) else value
+        return await run_in_thread(self._threads, self._handler, given)
 
     async def _run_in_process(self, given: Job | list[Job]) -> Any:
         assert self._processes is not None

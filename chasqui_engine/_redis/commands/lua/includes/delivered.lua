@@ -26,3 +26,18 @@ local function not_after(id, other)
   if ms ~= other_ms then return #ms < #other_ms or (#ms == #other_ms and ms < other_ms) end
   return #seq < #other_seq or (#seq == #other_seq and seq <= other_seq)
 end
+
+-- A function that says whether an entry was given to a worker of the group, or is held by one of another group.
+local function given_out_by(stream, group)
+  local last, others = nil, {}
+  visit_groups(stream, function(facts)
+    if facts['name'] == group then last = facts['last-delivered-id'] else others[#others + 1] = facts['name'] end
+  end)
+  return function(id)
+    if last and not_after(id, last) then return true end
+    for _, other in ipairs(others) do
+      if #redis.call('XPENDING', stream, other, id, id, 1) > 0 then return true end
+    end
+    return false
+  end
+end

@@ -4,19 +4,7 @@
 -- ARGV  1 group; 2 events maximum; then per entry: its id, the job's id, the job's name
 -- Reply per entry: 1 if it was deleted; 0 if it was not there any more; -1 if it was given to a worker
 local stream, events, group, max = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
-local last, others = nil, {}
-visit_groups(stream, function(facts)
-  if facts['name'] == group then last = facts['last-delivered-id'] else others[#others + 1] = facts['name'] end
-end)
-
-local function is_given_out(id)
-  if last and not_after(id, last) then return true end
-  for _, other in ipairs(others) do
-    if #redis.call('XPENDING', stream, other, id, id, 1) > 0 then return true end
-  end
-  return false
-end
-
+local is_given_out = given_out_by(stream, group)
 local now, reply, removed = server_now_ms(), {}, false
 for i = 3, #ARGV, 3 do
   local id, n = ARGV[i], i / 3
