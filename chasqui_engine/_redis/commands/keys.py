@@ -21,6 +21,7 @@ class QueueKeys:
         "scheduler_lock",
         "stream",
         "uses",
+        "workers",
     )
 
     def __init__(self, queue: str) -> None:
@@ -34,6 +35,7 @@ class QueueKeys:
         self.paused = f"{self.prefix}:paused"
         self.aborts = f"{self.prefix}:aborts"
         self.uses = f"{self.prefix}:uses"
+        self.workers = f"{self.prefix}:workers"
         self.promoter_lock = f"{self.prefix}:promoter:lock"
         self.scheduler_lock = f"{self.prefix}:scheduler:lock"
 

@@ -21,12 +21,14 @@ _NAME_SHARE = 5
 _NAME_WIDTH = 16
 _FEWEST_POINTS, _MOST_POINTS = 10, 30
 """Points of a plot; the title of a narrow one takes two lines."""
-_FIRST_TO_GO = (DONE, "failed/s", "repeat", "lag", "workers", "oldest", DEPTH, "done/s", "delayed", "dead", "active")
+_BEFORE_WAITING = ("done/s", "delayed", "dead", "active")
+_FIRST_TO_GO = (DONE, "buffered", "failed/s", "repeat", "lag", "workers", "oldest", DEPTH, *_BEFORE_WAITING)
 
 _CELLS: dict[str, Callable[[QueueSnapshot], str]] = {
     "waiting": lambda one: f"{one.counts.waiting:,}",
     "oldest": lambda one: ago(one.counts.oldest_waiting_ms) if one.counts.waiting else "-",
-    "active": lambda one: f"{one.counts.active:,}",
+    "active": lambda one: f"{one.running:,}",
+    "buffered": lambda one: f"{one.buffered:,}",
     "workers": lambda one: f"{one.workers:,}",
     "delayed": lambda one: f"{one.counts.delayed:,}",
     "lag": lambda one: ago(one.counts.delayed_lag_ms) if one.counts.delayed_lag_ms else "-",
