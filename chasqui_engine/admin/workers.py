@@ -43,6 +43,8 @@ class ConsumerInfo:
     """Of Chasqui."""
     concurrency: int | None = None
     """Jobs that it may run at once."""
+    max_attempts: int | None = None
+    """Runs that it gives a job in all, unless the job says otherwise."""
     queues: tuple[str, ...] = ()
     """Those that its process reads."""
     handlers: tuple[str, ...] = ()
@@ -97,6 +99,7 @@ def _worker(
         pid=_number(facts.get("pid")),
         version=_text(facts.get("version")),
         concurrency=_number(facts.get("concurrency")),
+        max_attempts=_number(facts.get("max_attempts")),
         queues=_texts(facts.get("queues")),
         handlers=_texts(facts.get("handlers")),
         started_ms=_number(facts.get("started_ms")),

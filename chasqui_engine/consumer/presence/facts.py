@@ -42,6 +42,7 @@ def static_facts(config: ConsumerConfig, handler: Callable[..., Any]) -> dict[st
         "pid": os.getpid(),
         "version": version(),
         "concurrency": config.concurrency,
+        "max_attempts": config.max_attempts,
         "handlers": _handler_names(handler),
         "started_ms": now_ms(),
     }
