@@ -12,7 +12,8 @@ from chasqui_engine.admin.history import PastOutcome
 from chasqui_engine.admin.lists import CompletedJob, ListedJob
 from chasqui_engine.admin.monitor import BadQueue, QueueMonitor
 from chasqui_engine.admin.removal import CleanState
-from chasqui_engine.admin.snapshot import ConsumerInfo, QueueCounts, QueueSnapshot, Throughput
+from chasqui_engine.admin.snapshot import QueueCounts, QueueSnapshot, Throughput
+from chasqui_engine.admin.workers import ConsumerInfo
 
 __all__ = [
     "AbortState",

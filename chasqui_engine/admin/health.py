@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from chasqui_engine._redis.client.link import Link
 from chasqui_engine._redis.commands import stats
 from chasqui_engine._redis.commands.keys import QueueKeys
-from chasqui_engine.admin.snapshot import SILENT_MS
+from chasqui_engine.admin.workers import list_workers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,12 +44,11 @@ class QueueHealth:
 
 async def read_health(link: Link, keys: QueueKeys, group: str) -> QueueHealth:
     """Reads it from the server."""
-    consumers = await stats.list_consumers(link, keys, group)
-    # Workers of a paused queue do not read, so they are not seen.
+    consumers = await list_workers(link, keys, group)
     paused = await stats.is_paused(link, keys)
-    unseen = [one for one in consumers or () if one.idle_ms > SILENT_MS]
-    silent = sum(one.pending > 0 for one in unseen)
-    gone = 0 if paused else len(unseen) - silent
+    unseen = [one for one in consumers or () if not one.is_there(paused=False)]
+    silent = sum(one.active > 0 for one in unseen)
+    gone = sum(not one.is_there(paused=paused) for one in unseen) - silent
     return QueueHealth(
         server=link.capabilities.server,
         version=link.capabilities.version,

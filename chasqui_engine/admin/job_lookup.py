@@ -77,7 +77,7 @@ class JobInfo:
     run_at_ms: int | None = None
     """When it will run, if it is delayed or waits for a retry."""
     consumer: str | None = None
-    """The worker that runs it, if it is active."""
+    """The worker that runs it, or that ran it last."""
     progress: Any = None
     """The last value of `Job.update_progress`."""
     started_at_ms: int | None = None
@@ -222,6 +222,9 @@ def _with_event(info: JobInfo, event: QueueEvent) -> JobInfo:
         info = replace(info, reason=str(event.fields.get("reason", "")))
     if event.name == "progress" and info.progress is None:
         info = replace(info, progress=event.fields.get("progress"))
+    worker = event.fields.get("worker")
+    if info.consumer is None and event.name in ("completed", "failed") and isinstance(worker, str):
+        info = replace(info, consumer=worker)
     return _with_times(info, event)
 
 

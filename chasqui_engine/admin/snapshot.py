@@ -10,13 +10,11 @@ from chasqui_engine._redis.commands import events as events_commands
 from chasqui_engine._redis.commands import stats
 from chasqui_engine._redis.commands.keys import QueueKeys
 from chasqui_engine._redis.commands.stats import QueueStats
+from chasqui_engine.admin.workers import ConsumerInfo, list_workers
 
 EVENTS_FOR_RATE = 5_000
 """The most events that a rate is computed from, the newest."""
 _RATE_WINDOW_MS = 60_000
-SILENT_MS = 60_000
-"""A live worker reads, or sends a heartbeat, far more often than this, unless its `block_ms` or `claim_min_idle_ms`
-is as long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,16 +44,6 @@ class QueueCounts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerInfo:
-    """A worker of a group."""
-
-    name: str
-    active: int
-    idle_ms: int
-    """Since it was last seen."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Throughput:
     """Rates, from the events of the last minute, or of less where there are too many."""
 
@@ -77,9 +65,18 @@ class QueueSnapshot:
 
     @property
     def workers(self) -> int:
-        """Workers seen within the last minute. Those of a paused queue do not read, so they are counted unseen."""
-        paused = self.counts.paused
-        return sum(one.idle_ms <= SILENT_MS or (paused and not one.active) for one in self.consumers)
+        """Workers that beat, or were seen within the last minute."""
+        return sum(one.is_there(paused=self.counts.paused) for one in self.consumers)
+
+    @property
+    def running(self) -> int:
+        """Jobs whose handlers run, as the workers said last."""
+        return min(self.counts.active, sum(one.runs for one in self.consumers))
+
+    @property
+    def buffered(self) -> int:
+        """Jobs that workers have taken and not begun, and those of workers that died."""
+        return self.counts.active - self.running
 
     @property
     def lacks_workers(self) -> bool:
@@ -117,14 +114,14 @@ def _lag_ms(now_ms: int, due_ms: int | None) -> int:
 async def take_snapshot(link: Link, keys: QueueKeys, group: str, *, events: int = EVENTS_FOR_RATE) -> QueueSnapshot:
     """A snapshot; its rates are computed from up to `events` events."""
     found = await stats.read_stats(link, keys, group)
-    consumers = await stats.list_consumers(link, keys, group) or []
+    consumers = await list_workers(link, keys, group) or []
     since_ms = found.now_ms - _RATE_WINDOW_MS
     recent = await events_commands.list_recent(link, keys, since_ms, at_most=events)
     return QueueSnapshot(
         name=keys.queue,
         group=group,
         counts=_counts(found),
-        consumers=tuple(ConsumerInfo(name=one.name, active=one.pending, idle_ms=one.idle_ms) for one in consumers),
+        consumers=tuple(consumers),
         throughput=_throughput(recent, found.now_ms, cut_at=events),
     )
 

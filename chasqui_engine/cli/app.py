@@ -22,6 +22,7 @@ COMMANDS = {
     "result": "result",
     "job": "job",
     "inspect": "inspect",
+    "workers": "inspect",
     "watch": "watch",
     "events": "events",
     "dashboard": "dashboard",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from chasqui_engine.admin import BadQueue, QueueReport, QueueSnapshot, ServerReport
+from chasqui_engine.admin import BadQueue, ConsumerInfo, QueueReport, QueueSnapshot, ServerReport
 from chasqui_engine.cli.output.formatting import ago, brief
 
 OK, NOTE, WARN, FAIL = "ok", "note", "warn", "fail"
@@ -179,18 +179,27 @@ def _check_group(seen: QueueSnapshot, groups: list[str], where: str) -> Iterator
     if others:
         advice = "the first group to settle a job deletes it: use one group"
         yield Finding(WARN, where, f"other groups read it too: {', '.join(others)}", advice)
-    stuck = [one for one in seen.consumers if one.active and one.idle_ms > _STUCK_MS]
-    gone = [one for one in seen.consumers if not one.active and one.idle_ms > _GONE_MS]
+    stuck = [one for one in seen.consumers if one.active and _is_silent(one)]
+    gone = [one for one in seen.consumers if one.alive is None and not one.active and one.idle_ms > _GONE_MS]
+    died = [one for one in seen.consumers if one.alive is False and not one.active]
     for one in stuck:
         advice = "start a worker, which reclaims them; if this one still runs, check its log"
-        found = f"{one.name} has {one.active:,} active jobs and was last seen {ago(one.idle_ms)} ago"
+        found = f"{one.name} holds {one.active:,} jobs and was last seen {ago(one.idle_ms)} ago"
         yield Finding(WARN, where, found, advice)
+    for one in died:
+        advice = "harmless: it held no job; its log says why it ended. It is forgotten after an hour"
+        yield Finding(NOTE, where, f"{one.name} died: last seen {ago(one.idle_ms)} ago", advice)
     if gone:
         advice = "harmless: workers that did not sign off; XGROUP DELCONSUMER removes them"
         yield Finding(NOTE, where, f"{len(gone):,} workers not seen for a day", advice)
     if not stuck:
-        alive = len(seen.consumers) - len(gone)
-        yield Finding(OK, where, f"{alive:,} workers, {seen.counts.active:,} active, {seen.counts.waiting:,} waiting")
+        alive = len(seen.consumers) - len(gone) - len(died)
+        jobs = f"{seen.running:,} running, {seen.buffered:,} buffered, {seen.counts.waiting:,} waiting"
+        yield Finding(OK, where, f"{alive:,} workers, {jobs}")
+
+
+def _is_silent(one: ConsumerInfo) -> bool:
+    return one.idle_ms > _STUCK_MS if one.alive is None else not one.alive
 
 
 def _number(facts: ServerReport, name: str) -> int:

@@ -20,13 +20,17 @@ class Snapshots(NamedTuple):
 
     def as_dicts(self) -> list[dict[str, Any]]:
         """For JSON."""
-        return [asdict(one) for one in self.queues] + [{"name": one.name, "error": one.error} for one in self.bad]
+        return [_as_dict(one) for one in self.queues] + [{"name": one.name, "error": one.error} for one in self.bad]
 
     def describe_bad(self, limit: int) -> list[str]:
         """Up to `limit` lines about queues that cannot be read."""
         lines = [f"queue {brief(one.name)} cannot be read: {brief(one.error, 200)}" for one in self.bad[:limit]]
         more = len(self.bad) - limit
         return lines if more <= 0 else [*lines, f"{more:,} more cannot be read; --json lists them"]
+
+
+def _as_dict(one: QueueSnapshot) -> dict[str, Any]:
+    return {**asdict(one), "workers": one.workers, "running": one.running, "buffered": one.buffered}
 
 
 async def take_snapshots(monitor: QueueMonitor, queues: Sequence[str]) -> Snapshots:

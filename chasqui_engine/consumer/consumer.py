@@ -22,6 +22,7 @@ from chasqui_engine.consumer.heartbeat import Heartbeat
 from chasqui_engine.consumer.in_flight import InFlight
 from chasqui_engine.consumer.listening.job_events import JobEvents
 from chasqui_engine.consumer.listening.listeners import Listeners
+from chasqui_engine.consumer.presence.presence import Presence
 from chasqui_engine.consumer.reader import Reader
 from chasqui_engine.consumer.runner import JobRunner
 from chasqui_engine.consumer.settlement import Settler
@@ -139,7 +140,8 @@ class _Running:
         self._aborts = Aborts(context, self._settler)
         self._reader = Reader(context, self._reads, self._aborts)
         deadline_s = config.shutdown_deadline_secs
-        self._heartbeat = Heartbeat(heart, member, in_flight, config.claim_min_idle_ms, shutdown, deadline_s)
+        presence = Presence(member, config, handler, in_flight, buffer)
+        self._heartbeat = Heartbeat(heart, member, in_flight, config.claim_min_idle_ms, shutdown, deadline_s, presence)
         self._promotion = Promotion(commands, connector.keys, config.promoter())
         self._scheduling = Scheduling(commands, connector.keys, config.scheduling())
         self._stop_duties = asyncio.Event()

@@ -1,4 +1,5 @@
-"""The heartbeat: renews the lease of entries in flight, on its own connection, in the heartbeat thread.
+"""The heartbeat: renews the lease of entries in flight, and the worker's entry among those of its queue, on its own
+connection, in the heartbeat thread.
 
 A handler that blocks the event loop stops everything in it except this.
 """
@@ -15,6 +16,7 @@ from chasqui_engine._redis.commands import group
 from chasqui_engine._redis.commands.group import GroupMember
 from chasqui_engine.consumer import heartbeat_thread
 from chasqui_engine.consumer.in_flight import InFlight
+from chasqui_engine.consumer.presence.presence import Presence
 from chasqui_engine.runtime.aio import Stop, cancel_and_wait, sleep_until
 from chasqui_engine.runtime.clock import monotonic
 from chasqui_engine.values.errors import error_text
@@ -40,6 +42,7 @@ class Heartbeat:
         claim_min_idle_ms: int,
         shutdown: Stop,
         deadline_s: float,
+        presence: Presence,
     ) -> None:
         self._connector = connector
         self._member = member
@@ -47,6 +50,7 @@ class Heartbeat:
         self._interval_s = claim_min_idle_ms / 1000 / BEATS_PER_IDLE
         self._shutdown = shutdown
         self._deadline_s = deadline_s
+        self._presence = presence
         self._worker_loop = asyncio.get_running_loop()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop = asyncio.Event()
@@ -70,8 +74,10 @@ class Heartbeat:
         link = self._connector.link(FOR_EVER)
         beating = asyncio.create_task(self._beat_on(link, self._stop))
         watching = asyncio.create_task(self._watch_the_deadline(link, self._stop, beating))
+        telling = asyncio.create_task(self._presence.run(link, self._stop))
         await self._stop.wait()
-        await cancel_and_wait(beating, watching)
+        await cancel_and_wait(beating, watching, telling)
+        await self._presence.leave(link)
         await self._connector.close()
 
     async def _beat_on(self, link: Link, stop: asyncio.Event) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from chasqui_engine.metrics.events import MetricsSink, noop_sink
 from chasqui_engine.values.backoff import BackoffSpec, RetryConfig
 from chasqui_engine.values.errors import ConfigError
-from chasqui_engine.values.ids import unique_name
+from chasqui_engine.values.ids import unique_name, worker_name
 from chasqui_engine.values.job import Job
 from chasqui_engine.values.validation import (
     LARGEST,
@@ -185,7 +185,7 @@ class ConsumerConfig(_EmitsEvents):
     """The queue to take jobs from."""
     group: str = "default"
     """The consumer group: workers of one group share the jobs."""
-    consumer_id: str = field(default_factory=lambda: unique_name("c"))
+    consumer_id: str = field(default_factory=worker_name)
     """Its name in the group; must be unique."""
     batch: int = 64
     """At most this many entries per read."""

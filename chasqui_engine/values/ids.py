@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
+import socket
 import threading
 import uuid
 from collections.abc import Iterator
 
 from chasqui_engine.runtime.clock import now_ms
 from chasqui_engine.runtime.posix import at_fork
+
+_HOST_CHARS = 64
+_NOT_IN_HOSTS = re.compile(r"[^A-Za-z0-9._-]")
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _PAIRS = [a + b for a in _ALPHABET for b in _ALPHABET]  # ten bits at a time
@@ -74,6 +79,17 @@ mint_id = _mint.mint
 mint_ids = _mint.mint_many
 
 
+def worker_name(name: str | None = None) -> str:
+    """`<name>-<random>`, or `<host>-<pid>-<random>`: the name of a worker, which no other may have."""
+    what = f"{_host()}-{os.getpid()}" if name is None else name
+    random = _base32(int.from_bytes(os.urandom(4), "big") >> 2, 3).lower()
+    return f"{what}-{random}"
+
+
+def _host() -> str:
+    return _NOT_IN_HOSTS.sub("-", socket.gethostname())[:_HOST_CHARS] or "host"
+
+
 def unique_name(prefix: str) -> str:
-    """`<prefix>-<uuid4>`: the default of consumer and holder ids."""
+    """`<prefix>-<uuid4>`: the default of holder ids."""
     return f"{prefix}-{uuid.uuid4()}"

@@ -95,6 +95,11 @@ class _Dispatch:
         self._for_others = for_others
         self._warned_of: set[str] = set()
 
+    @property
+    def job_names(self) -> list[str]:
+        """The job names that have a handler; `*` for one that takes all others."""
+        return [*sorted(self._handlers), *(["*"] if self._for_others else [])]
+
     def _choose(self, job: Job) -> Handler:
         found = self._handlers.get(job.name, self._for_others)
         if found is None:

@@ -15,6 +15,9 @@ from chasqui_engine.metrics.events import MetricsSink
 from chasqui_engine.queue.coercion import BackoffLike
 from chasqui_engine.runtime.aio import StopSignal
 from chasqui_engine.values.config import RunPlainIn, TimeLimit
+from chasqui_engine.values.errors import ConfigError
+from chasqui_engine.values.ids import worker_name
+from chasqui_engine.values.validation import check_queue_name
 from chasqui_engine.worker.handler_registry import largest_batch_of
 from chasqui_engine.worker.options import make_config
 
@@ -28,6 +31,8 @@ class Worker:
     `run_plain_in="process"`). `run()` returns after `close()`, when the running jobs have ended or the deadline has.
 
     - `redis_url`: the server; else `CHASQUI_REDIS_URL`, else `redis://127.0.0.1:6379`. `tls=True` makes it `rediss://`.
+    - `name`: what it is called where workers are shown, in place of host and process; a random part follows, so that
+      any number may be given the same.
     - `concurrency`: jobs that run at once. `max_attempts`: runs of a job in all, unless the job says otherwise.
     - `batch_size`, `batch_wait_ms`: the handler is given lists of up to so many jobs, which wait so long for others.
     - `backoff`: the wait before a failed job runs again, unless the job has its own: milliseconds, a `BackoffSpec`, or
@@ -58,6 +63,7 @@ class Worker:
         tls: bool = False,
         credential_provider: FetchCredentials | None = None,
         group: str = "default",
+        name: str | None = None,
         consumer_id: str | None = None,
         concurrency: int = 100,
         batch_size: int | None = None,
@@ -87,6 +93,8 @@ class Worker:
         events_enabled: bool = True,
         metrics: MetricsSink | None = None,
     ) -> None:
+        if name is not None:
+            consumer_id = _make_consumer_id(name, consumer_id)
         concurrency = max(concurrency, largest_batch_of(handler))
         self._config = make_config(locals())
         self._handler = check_handler(handler)
@@ -105,6 +113,11 @@ class Worker:
     def name(self) -> str:
         """The queue's name."""
         return self._config.queue_name
+
+    @property
+    def consumer_id(self) -> str:
+        """The worker's own name: `<host>-<pid>-<random>` unless it was given one."""
+        return self._config.consumer_id
 
     @property
     def shutdown_deadline_secs(self) -> float:
@@ -197,3 +210,10 @@ class Worker:
 
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
+
+
+def _make_consumer_id(name: str, consumer_id: str | None) -> str:
+    if consumer_id is not None:
+        raise ConfigError("name and consumer_id both say what the worker is called: pass one of them")
+    check_queue_name(name, "name")
+    return worker_name(name)

@@ -121,9 +121,11 @@ async def run_jobs(queue_name: str, url: str) -> None:
     async def handle(job: Job) -> Any:
         if job.name == "flaky":
             raise ValueError("the bank hung up")
+        for n in range(12):
+            job.log(f"step {n}")
         return {"sent": job.data}
 
-    worker = Worker(queue_name, handle, redis_url=url, store_results=True)
+    worker = Worker(queue_name, handle, redis_url=url, store_results=True, name="mailer")
     events = QueueEvents(queue_name, redis_url=url, last_event_id="0")
     async with Queue(queue_name, redis_url=url) as queue, events:
         await queue.add("mail", "ada", job_id="good")
@@ -143,11 +145,20 @@ def test_a_job_tells_its_result_times_and_next_run(cli: Callable[..., Any], queu
     good = cli("job", "good", "-q", queue_name)
     for part in ("state      completed", "runs       1\n", 'result     {"sent": "ada"}', "started    ", "duration   "):
         assert part in good.out
+    assert re.search(r"worker     mailer-[0-9a-z]{6}\n", good.out)
+    assert f"\nlog, the last 10 of 12; chasqui job logs good -q {queue_name}\n  step 2\n" in good.out
+    assert good.out.endswith("\n  step 11\n")
     facts = cli("job", "good", "-q", queue_name, "--json").json
+    assert (facts["log"], facts["log_lines"]) == ([f"step {n}" for n in range(2, 12)], 12)
     assert facts["result"] == {"sent": "ada"}
     assert facts["started_at_ms"] <= facts["ended_at_ms"]
     bad = cli("job", "bad", "-q", queue_name)
-    for part in ("state      failed", "runs       1 of 5", "last error ValueError: the bank hung up"):
+    for part in (
+        "state      failed",
+        "runs       1 of 5",
+        "worker     mailer-",
+        "last error ValueError: the bank hung up",
+    ):
         assert part in bad.out
     # Ten minutes, give or take the worker's jitter of a tenth of a second.
     assert re.search(r"next run .*\(in (9m 5\ds|10m 0s)\)", bad.out)

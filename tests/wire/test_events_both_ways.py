@@ -25,7 +25,12 @@ FIELDS = {
     "drained": set(),
 }
 # What only we say; their subscriber does not know that it is a number.
-OURS = {"active": {"enqueued_at_ms"}, "failed": {"error_type"}, "retry-scheduled": {"error_type"}}
+OURS = {
+    "active": {"enqueued_at_ms"},
+    "completed": {"worker"},
+    "failed": {"error_type", "worker"},
+    "retry-scheduled": {"error_type"},
+}
 STEADY = {"kind": "fixed", "delay_ms": 30, "jitter_ms": 0}
 
 
@@ -111,7 +116,9 @@ async def test_an_event_has_its_fields_and_no_others(engine: str, ours: Ours, th
     events, _ = await live_through(engine, ours, theirs)
     assert {event["name"] for event in events} - {"delayed"} == FIELDS.keys()
     for event in events:
-        numbers = {name: value for name, value in event["fields"].items() if name not in ("reason", "error_type")}
+        numbers = {
+            name: value for name, value in event["fields"].items() if name not in ("reason", "error_type", "worker")
+        }
         assert all(type(value) is int and value >= 0 for value in numbers.values()), event
         if event["name"] != "delayed":
             extra = OURS.get(event["name"], set()) if engine == "ours" else set()

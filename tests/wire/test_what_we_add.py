@@ -374,3 +374,16 @@ async def test_a_name_for_an_add_that_may_be_sent_again(
     assert sorted(run[1:3] for run in await theirs.wait_for_runs(6)) == [
         [n, k] for n in ("ours", "theirs") for k in range(3)
     ]
+
+
+async def test_workers_that_are_listed(ours: Ours, theirs: Theirs, server: Redis, keys: QueueKeys) -> None:
+    """They work on the same queue, and neither read nor write the key."""
+    async with ours.working(consumer_id="ours") as runs:
+        await theirs.work(consumer_id="theirs")
+        await until(lambda: server.exists(keys.workers))
+        await ours.add_bulk([{"name": "n", "data": n} for n in range(10)])
+        await until(lambda: _empty(server, keys))
+        assert len(runs) + len(await theirs.runs()) == 10
+        assert [name async for name, _ in server.hscan_iter(keys.workers)] == [b"ours"]
+        assert {one.name: one.alive for one in (await ours.snapshot()).consumers} == {"ours": True, "theirs": None}
+    assert await server.exists(keys.workers) == 0

@@ -24,6 +24,7 @@ class QueueKeys:
         "scheduler_lock",
         "stream",
         "uses",
+        "workers",
     )
 
     def __init__(self, queue: str) -> None:
@@ -40,6 +41,7 @@ class QueueKeys:
         self.prio = f"{self.prefix}:prio"
         self.prio_jobs = f"{self.prefix}:prio:jobs"
         self.prio_state = f"{self.prefix}:prio:state"
+        self.workers = f"{self.prefix}:workers"
         self.promoter_lock = f"{self.prefix}:promoter:lock"
         self.scheduler_lock = f"{self.prefix}:scheduler:lock"
 

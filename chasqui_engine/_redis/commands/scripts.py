@@ -11,6 +11,7 @@ _INCLUDES_MARK = "-- includes: "
 _HARMLESS_WRITES = {
     "stream": "redis.pcall('XDEL', KEYS[1], '0-0')",
     "zset": "redis.pcall('ZREM', KEYS[1], 'chasqui: nothing has this name')",
+    "hash": "redis.pcall('HDEL', KEYS[1], 'chasqui: nothing has this name')",
     "lock": "if redis.call('EXISTS', KEYS[1]) == 0 then redis.call('PEXPIRE', KEYS[1], 1) end",
 }
 

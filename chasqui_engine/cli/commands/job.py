@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from chasqui_engine import JobInfo, JobState
+from chasqui_engine import JobInfo, JobState, Producer
 from chasqui_engine.cli.input.params import GroupOption, IdArguments, QueueOption, queue_and_one, queue_and_rest
 from chasqui_engine.cli.output.formatting import ago, brief
 from chasqui_engine.cli.output.letter_blocks import traceback_lines
@@ -17,6 +17,9 @@ from chasqui_engine.cli.session import FAILED, NOT_THERE, Session, command
 from chasqui_engine.codec import decode_payload
 from chasqui_engine.runtime.clock import now_ms
 from chasqui_engine.values.durations import iso
+
+_LOG_LINES = 10
+"""Of the log, in the story of a job."""
 
 
 class _ShowByDefault(TyperGroup):
@@ -45,7 +48,7 @@ def register(app: typer.Typer) -> None:
 
 
 async def show(session: Session, words: IdArguments, queue: QueueOption = None, group: GroupOption = "default") -> int:
-    """Show a job: its state, runs, times, last error and result.
+    """Show a job: its state, runs, worker, times, progress, last error, traceback, result and last lines of log.
 
     Exit code 3: the job is unknown.
     """
@@ -53,12 +56,23 @@ async def show(session: Session, words: IdArguments, queue: QueueOption = None, 
     async with session.producer(name) as producer:
         info = await producer.get_job(job_id, group=group, whole=True)
         stored = await producer.get_result(job_id) if info.state is JobState.COMPLETED else None
+        lines, count = await producer.get_job_logs(job_id, end=_LOG_LINES - 1, asc=False)
+        limit = await _read_limit(producer, info, group)
     # Field by field: a payload may be nested deeper than a copy of it can be made.
     facts: dict[str, Any] = {one.name: getattr(info, one.name) for one in fields(info)}
     if stored is not None:
         facts["result"] = decode_payload(stored)
-    session.answer(facts, lambda: _describe(info, facts))
+    facts |= {"log": lines[::-1], "log_lines": count, "max_attempts": limit}
+    session.answer(facts, lambda: "\n".join([_describe(info, facts), *_describe_log(facts, name)]))
     return NOT_THERE if info.state is JobState.UNKNOWN else 0
+
+
+async def _read_limit(producer: Producer, info: JobInfo, group: str) -> int | None:
+    """How many runs it has in all: its own limit, else that of the workers that live."""
+    if info.max_attempts is not None or info.state not in (JobState.ACTIVE, JobState.FAILED):
+        return info.max_attempts
+    workers = (await producer.snapshot(group=group, events=1)).consumers
+    return max((one.max_attempts or 0 for one in workers if one.alive), default=0) or None
 
 
 async def logs(
@@ -109,7 +123,7 @@ def _describe(info: JobInfo, known: dict[str, Any]) -> str:
         "job": brief(info.id, 1024),
         "state": str(info.state),
         "name": brief(info.name) or None,
-        "runs": _describe_runs(info),
+        "runs": _describe_runs(info, known["max_attempts"]),
         "worker": None if info.consumer is None else brief(info.consumer, 200),
         "progress": None if info.progress is None else brief(info.progress),
         "reason": None if info.reason is None else brief(info.reason, 200),
@@ -126,10 +140,18 @@ def _describe(info: JobInfo, known: dict[str, Any]) -> str:
     return "\n".join([*lines, *traceback_lines(info.traceback)])
 
 
-def _describe_runs(info: JobInfo) -> str | None:
+def _describe_log(known: dict[str, Any], queue: str) -> list[str]:
+    lines, count = known["log"], known["log_lines"]
+    if not lines:
+        return []
+    rest = f", the last {len(lines)} of {count:,}; chasqui job logs {known['id']} -q {queue}"
+    return [f"log{rest if count > len(lines) else ''}", *(f"  {one_line(line)}" for line in lines)]
+
+
+def _describe_runs(info: JobInfo, limit: int | None) -> str | None:
     if info.attempt is None:
         return None
-    return f"{info.attempt}" if info.max_attempts is None else f"{info.attempt} of {info.max_attempts}"
+    return f"{info.attempt}" if limit is None else f"{info.attempt} of {limit}"
 
 
 def _describe_time(at_ms: int | None) -> str | None:

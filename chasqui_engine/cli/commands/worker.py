@@ -24,6 +24,9 @@ DeadlineOption = Annotated[
     str | None, typer.Option("--deadline", metavar="TIME", help="How long running jobs may take to finish at a stop.")
 ]
 PlainInOption = Annotated[str, typer.Option("--plain-in", metavar="thread|process", help="Where plain functions run.")]
+NameOption = Annotated[
+    str | None, typer.Option("--name", metavar="NAME", help="What it is called, in place of host and process.")
+]
 LogLevelOption = Annotated[
     str, typer.Option("--log-level", metavar="|".join(LEVELS), help="Lowest level that is logged to stderr.")
 ]
@@ -81,6 +84,7 @@ async def worker(
     deadline: DeadlineOption = None,
     plain_in: PlainInOption = "thread",
     group: GroupOption = "default",
+    worker_name: NameOption = None,
     log_level: LogLevelOption = "warning",
     log_format: LogFormatOption = "text",
     log_job_ids: LogJobIdsOption = False,
@@ -101,6 +105,7 @@ async def worker(
         "store_results": store_results,
         "max_attempts": max_attempts,
         "group": group,
+        "name": worker_name,
         "run_plain_in": plain_in,
         "max_jobs": max_jobs,
         "max_rss_mb": max_rss,
@@ -160,6 +165,8 @@ def _child_arguments(
     words += ["--group", options["group"], "--plain-in", options["run_plain_in"], "--metrics-host", host]
     if port is not None:
         words += ["--metrics-port", str(port)]
+    if options["name"] is not None:
+        words += ["--name", options["name"]]
     if options["store_results"]:
         words.append("--store-results")
     for flag, seconds in (("--time-limit", "time_limit_secs"), ("--deadline", "shutdown_deadline_secs")):

@@ -21,14 +21,15 @@ _NAME_SHARE = 5
 _NAME_WIDTH = 16
 _FEWEST_POINTS, _MOST_POINTS = 10, 30
 """Points of a plot; the title of a narrow one takes two lines."""
-_FIRST_TO_GO = (DONE, "failed/s", "repeat", "lag", "workers", "oldest", DEPTH, "done/s", "prioritized")
-_LAST_TO_GO = ("delayed", "dead", "active")
+_BEFORE_WAITING = ("done/s", "prioritized", "delayed", "dead", "active")
+_FIRST_TO_GO = (DONE, "buffered", "failed/s", "repeat", "lag", "workers", "oldest", DEPTH, *_BEFORE_WAITING)
 
 _CELLS: dict[str, Callable[[QueueSnapshot], str]] = {
     "waiting": lambda one: f"{one.counts.waiting:,}",
     "prioritized": lambda one: f"{one.counts.prioritized:,}",
     "oldest": lambda one: ago(one.counts.oldest_waiting_ms) if one.counts.waiting else "-",
-    "active": lambda one: f"{one.counts.active:,}",
+    "active": lambda one: f"{one.running:,}",
+    "buffered": lambda one: f"{one.buffered:,}",
     "workers": lambda one: f"{one.workers:,}",
     "delayed": lambda one: f"{one.counts.delayed:,}",
     "lag": lambda one: ago(one.counts.delayed_lag_ms) if one.counts.delayed_lag_ms else "-",
@@ -91,7 +92,7 @@ def _widest_name(width: int) -> int:
 def _left_out(columns: Mapping[str, list[str]], room: int) -> list[str]:
     left_out: list[str] = []
     needed = sum(map(_width, columns, columns.values()))
-    for name in _FIRST_TO_GO + _LAST_TO_GO:
+    for name in _FIRST_TO_GO:
         if needed <= room:
             break
         if name in columns:

@@ -35,7 +35,7 @@ class QueueStatus:
             self._producer = await Producer.connect(self._url, ProducerConfig(queue_name=self._queue))
         counts = await self._producer.counts(group=self._group)
         paused = "PAUSED · " if counts.paused else ""
-        return f"{paused}{counts.waiting:,} waiting · {counts.active:,} active · {counts.delayed:,} delayed"
+        return f"{paused}{counts.waiting:,} waiting · {counts.active:,} in flight · {counts.delayed:,} delayed"
 
     def _say_waiting(self, seconds: float) -> None:
         self.text = f"no answer from the server for {seconds:.0f} s · retrying"

@@ -59,7 +59,7 @@ async def run_here(session: Session, plan: Plan, child: socket.socket | None = N
     stopping.listen()
     started = monotonic()
     if child is None:
-        _say(session, line, "started", plan, {})
+        _say(session, line, "started", plan, {"worker": worker.consumer_id})
     background = [asyncio.create_task(_report(child, tally, worker) if child else _draw(session, plan, tally, line))]
     try:
         with printing_above(line):
@@ -141,7 +141,7 @@ def _say(session: Session, line: StatusLine, what: str, plan: Plan, facts: dict[
     if session.as_json:
         print_json({"event": what, "queue": plan.queue, "concurrency": at_once, "pid": os.getpid(), **facts})
     elif what == "started":
-        line.say(f"worker for {plan.queue}: {plan.target}, concurrency {at_once}. Ctrl-C stops it")
+        line.say(f"worker {facts['worker']} for {plan.queue}: {plan.target}, concurrency {at_once}. Ctrl-C stops it")
     else:
         counts = f"{facts['done']:,} done, {facts['failed']:,} failed, {facts['dead']:,} dead"
         retried = f"; {facts['retried']:,} retried, and what of them is not due yet is left" if facts["retried"] else ""

@@ -10,7 +10,7 @@ from typing import Any
 from fastapi import HTTPException
 
 from chasqui_engine import ChasquiError, Producer
-from chasqui_engine.admin import BadQueue, QueueSnapshot
+from chasqui_engine.admin import BadQueue, ConsumerInfo, QueueSnapshot
 from chasqui_engine.dashboard.api.error_map import describe_error
 from chasqui_engine.dashboard.api.serializers import cut
 from chasqui_engine.dashboard.auth import Connections
@@ -92,11 +92,26 @@ def describe_queue(one: QueueSnapshot, settings: DashboardSettings) -> dict[str,
         "queue": one.name,
         **asdict(one.counts),
         "workers": one.workers,
+        "running": one.running,
+        "buffered": one.buffered,
         "lacks_workers": one.lacks_workers,
         "waits_too_long": one.counts.oldest_waiting_ms > settings.alarm_after_s * 1000,
         "completed_per_s": round(rate.completed_per_s, 3),
         "failed_per_s": round(rate.failed_per_s, 3),
         "dead_per_s": round(rate.dead_per_s, 3),
+    }
+
+
+def _describe_worker(one: ConsumerInfo) -> dict[str, Any]:
+    about = (one.host, None if one.pid is None else f"process {one.pid}", one.version and f"Chasqui {one.version}")
+    return {
+        **{name: value for name, value in asdict(one).items() if name not in ("queues", "handlers")},
+        "name": cut(one.name),
+        "about": cut(", ".join(filter(None, about))),
+        "queues": cut(", ".join(one.queues)),
+        "handlers": cut(", ".join(one.handlers)),
+        "running": one.runs,
+        "buffered": one.active - one.runs,
     }
 
 
@@ -121,7 +136,7 @@ class QueuePoller:
             "connection": self._connection,
             **describe_queue(snapshot, self._settings),
             "group": snapshot.group,
-            "consumers": [{**asdict(one), "name": cut(one.name)} for one in consumers],
+            "consumers": [_describe_worker(one) for one in consumers],
             "now_ms": now_ms(),
         }
         return view, series

@@ -5,7 +5,7 @@ import { get, post, watch } from "./api.js";
 import { chart } from "./chart.js";
 import { deadTab } from "./dead_letters.js";
 import { ask, command, empty, h, keyed, say, toast } from "./dom.js";
-import { count, duration, rate, setNow } from "./format.js";
+import { count, duration, now, rate, setNow } from "./format.js";
 import { activeTab, completedTab, delayedTab, repeatablesTab, waitingTab } from "./lists.js";
 import { tile, updateTile } from "./queues.js";
 
@@ -151,8 +151,8 @@ function overviewTab(context) {
   const table = h(
     "table",
     { class: "fold" },
-    h("thead", {}, h("tr", {}, ["Worker", "Active jobs", "Last seen"].map((text, index) =>
-      h("th", { scope: "col", class: index ? "number" : "", text })))),
+    h("thead", {}, h("tr", {}, ["Worker", "Running", "Buffered", "Up", "State", "Handlers"].map((text, index) =>
+      h("th", { scope: "col", class: index && index < 4 ? "number" : "", text })))),
     rows,
   );
   const none = empty(
@@ -185,7 +185,7 @@ function facts(view) {
   return [
     ["Waiting", count(view.waiting)],
     ["Oldest waiting", view.waiting ? duration(view.oldest_waiting_ms) : "–", view.waits_too_long ? "bad" : ""],
-    ["Active", count(view.active)],
+    ["Active", count(view.running)],
     ["Done / s", rate(view.completed_per_s)],
     ["Failed / s", rate(view.failed_per_s), view.failed_per_s > 0 ? "bad" : ""],
     ["Dead", count(view.dead), view.dead ? "bad" : ""],
@@ -196,13 +196,21 @@ function workerRow(one) {
   return h(
     "tr",
     {},
-    h("th", { scope: "row", class: "name mono", text: one.name }),
-    h("td", { class: "number active", "data-label": "Active jobs" }),
-    h("td", { class: "number heard", "data-label": "Last seen" }),
+    h("th", { scope: "row", class: "name mono", text: one.name, title: one.about }),
+    h("td", { class: "number active", "data-label": "Running" }),
+    h("td", { class: "number buffered", "data-label": "Buffered" }),
+    h("td", { class: "number up", "data-label": "Up" }),
+    h("td", { class: "nowrap heard", "data-label": "State" }),
+    h("td", { "data-label": "Handlers", text: one.handlers || "–" }),
   );
 }
 
 function updateWorker(element, one) {
-  say(element.querySelector(".active"), count(one.active));
-  say(element.querySelector(".heard"), `${duration(one.idle_ms)} ago`);
+  const most = one.concurrency === null ? "" : ` of ${count(one.concurrency)}`;
+  say(element.querySelector(".active"), count(one.running) + most);
+  say(element.querySelector(".buffered"), count(one.buffered));
+  say(element.querySelector(".up"), one.started_ms === null || !one.alive ? "–" : duration(Math.max(0, now() - one.started_ms)));
+  const seen = `last seen ${duration(one.idle_ms)} ago`;
+  say(element.querySelector(".heard"), one.alive ? "alive" : one.alive === false ? `died: ${seen}` : seen);
+  element.querySelector(".heard").classList.toggle("bad", one.alive === false);
 }

@@ -7,7 +7,7 @@ import { count, duration, rate, setNow } from "./format.js";
 const COLUMNS = [
   ["waiting", "Waiting", (row) => count(row.waiting)],
   ["oldest", "Oldest", (row) => (row.waiting ? duration(row.oldest_waiting_ms) : "–")],
-  ["active", "Active", (row) => count(row.active)],
+  ["active", "Active", (row) => count(row.running)],
   ["workers", "Workers", (row) => count(row.workers)],
   ["delayed", "Delayed", (row) => count(row.delayed)],
   ["dead", "Dead", (row) => count(row.dead)],
@@ -53,7 +53,7 @@ function drawTotals(place, view) {
   const tiles = [
     ["Queues", count(servers.reduce((total, one) => total + (one.total || 0), 0))],
     ["Waiting", count(sum("waiting"))],
-    ["Active", count(sum("active"))],
+    ["Active", count(sum("running"))],
     ["Delayed", count(sum("delayed"))],
     ["Dead", count(sum("dead")), sum("dead") ? "bad" : ""],
     ["Done / s", rate(sum("completed_per_s"))],

@@ -12,6 +12,7 @@ from chasqui_engine.admin.diagnosis import ServerReport
 from chasqui_engine.cli.doctor_checks import FAIL, NOTE, OK, WARN, check_server
 from tests.servers import KINDS, REDIS_6, REDIS_7, REDIS_8, VALKEY, ServerProcess
 from tests.support.connections.sentinels import wait_until
+from tests.support.consumers import WorkerProcess
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -244,3 +245,29 @@ def test_a_clock_that_is_wrong() -> None:
         return next(one.level for one in check_server(facts, local_ms) if one.what == "clock")
 
     assert [level(1_000_000 + skew) for skew in (0, 900, -5_000, 5_000, -60_000)] == [OK, OK, WARN, WARN, FAIL]
+
+
+def test_workers_are_listed_while_they_live_and_after_they_died(
+    cli: Callable[..., Any], client: redis.Redis, queue: SyncQueue, valkey_url: str
+) -> None:
+    said = cli("workers", queue.name, "--json")
+    assert said.code == 3
+    queue.add("n", 1)
+    assert "no workers. Next: chasqui worker" in cli("workers", queue.name).out
+    with WorkerProcess(valkey_url, queue.name, "sleep:60") as process:
+        wait_until(lambda: [one["running"] for one in cli("workers", queue.name, "--json").json] == [1], "it runs")
+        [one] = cli("workers", "-q", queue.name, "--json").json
+        assert (one["queue"], one["alive"], one["pid"]) == (queue.name, True, process.pid)
+        said = cli("workers", queue.name)
+        assert one["name"] in said.out
+        assert " alive " in said.out
+        process.kill()
+    [(name, entry)] = client.hgetall(f"{{chasqui:{queue.name}}}:workers").items()
+    seen_ms, _, facts = entry.partition(b" ")
+    client.hset(f"{{chasqui:{queue.name}}}:workers", name, b"%d %s" % (int(seen_ms) - 60_000, facts))
+    assert "died: last seen 1m" in cli("workers", queue.name).out
+    assert "died: last seen 1m" in cli("inspect", queue.name).out
+    [seen] = cli("inspect", queue.name, "--json").json
+    assert (seen["workers"], seen["running"], seen["buffered"]) == (0, 0, 1)
+    found = [one["found"] for one in cli("doctor", queue.name, "--json").json["findings"]]
+    assert any(text.startswith(f"{one['name']} holds 1 jobs and was last seen 1m") for text in found)

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from chasqui_engine._redis.commands.keys import QueueKeys
-from chasqui_engine.admin import health as health_of_queues
+from chasqui_engine.admin import workers as workers_of_queues
 
 if TYPE_CHECKING:
     import pytest
@@ -38,7 +38,7 @@ async def test_it_counts_the_workers_and_those_who_went_silent_with_jobs(queue: 
 
 
 async def test_it_counts_the_living_only(queue: Queue, raw: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health_of_queues, "SILENT_MS", 200)
+    monkeypatch.setattr(workers_of_queues, "SILENT_MS", 200)
     stream = QueueKeys(queue.name).stream
     await queue.add("n", 1)
     await raw.xgroup_create(stream, "default", "0")

@@ -23,7 +23,7 @@ from chasqui_engine import (
 from chasqui_engine._redis.client.connector import A_MOMENT_S, Connector
 from chasqui_engine._redis.commands import stats
 from chasqui_engine._redis.commands.keys import QueueKeys
-from chasqui_engine.admin import snapshot as snapshot_of_queues
+from chasqui_engine.admin import workers as workers_of_queues
 from chasqui_engine.admin.job_lookup import JobInfo, JobState, find_job
 from chasqui_engine.admin.snapshot import QueueCounts
 from tests.support.queues import events_of, running, server_ms, stream_is_empty
@@ -112,7 +112,7 @@ async def test_how_long_the_first_has_waited(queue: Queue, raw: Redis, queue_nam
 async def test_only_living_workers_are_counted(
     producer: Producer, raw: Redis, queue_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(snapshot_of_queues, "SILENT_MS", 200)
+    monkeypatch.setattr(workers_of_queues, "SILENT_MS", 200)
     stream = QueueKeys(queue_name).stream
     await producer.add_bulk([1, 2])
     assert (await producer.snapshot()).lacks_workers

@@ -24,6 +24,7 @@ async def _told(raw: Redis, queue: str) -> list[tuple[str, ...]]:
         if "duration_us" in event:
             assert int(event["duration_us"]) >= 0
             event["duration_us"] = "…"
+            assert event.pop("worker")
         out.append(tuple(f"{key}={value}" for key, value in event.items()))
     return out
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 import uuid
 from typing import Any
@@ -87,8 +88,18 @@ SCHEDULER = {
 }
 RETRY = {"initial_backoff_ms": 100, "max_backoff_ms": 30_000, "multiplier": 2.0, "jitter_ms": 100}
 
+
+def test_a_worker_is_called_after_host_and_process() -> None:
+    first, second = ConsumerConfig().consumer_id, ConsumerConfig().consumer_id
+    assert re.fullmatch(rf"[A-Za-z0-9._-]+-{os.getpid()}-[0-9a-z]{{6}}", first)
+    assert first != second
+
+
 # The fields whose default is made anew each time, and the letter it begins with.
-MADE = {ConsumerConfig: {"consumer_id": "c"}, PromoterConfig: {"holder_id": "p"}, SchedulerConfig: {"holder_id": "s"}}
+MADE = {
+    PromoterConfig: {"holder_id": "p"},
+    SchedulerConfig: {"holder_id": "s"},
+}
 DEFAULTS: dict[type[Config], dict[str, Any]] = {
     ProducerConfig: PRODUCER,
     ConsumerConfig: CONSUMER,
@@ -103,7 +114,7 @@ def test_defaults(kind: type[Config]) -> None:
     config = kind()
     fields = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
     made = MADE.get(kind, {})
-    nested = {"scheduler"} if kind is ConsumerConfig else set()
+    nested = {"scheduler", "consumer_id"} if kind is ConsumerConfig else set()
     assert {name: value for name, value in fields.items() if name not in made.keys() | nested} == DEFAULTS[kind]
     for name, letter in made.items():
         assert fields[name][:2] == f"{letter}-"

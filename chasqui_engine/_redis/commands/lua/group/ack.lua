@@ -25,9 +25,10 @@ for n = 1, #ids do
     if emits then
       local job_id, name, attempt, duration = ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]
       if id == last then
-        emit(events, max, now, 'completed', job_id, name, 'attempt', attempt, 'duration_us', duration)
+        emit(events, max, now, 'completed', job_id, name, 'attempt', attempt, 'duration_us', duration, 'worker', consumer)
       else
-        emit_untrimmed(events, now, 'completed', job_id, name, 'attempt', attempt, 'duration_us', duration)
+        emit_untrimmed(events, now, 'completed', job_id, name, 'attempt', attempt, 'duration_us', duration,
+          'worker', consumer)
       end
     end
   end

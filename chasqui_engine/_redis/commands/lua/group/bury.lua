@@ -37,7 +37,7 @@ end
 local function emit_death(job_id, name, reason, attempt, err, duration, class)
   if duration ~= '' then
     emit(events, max, now, 'failed', job_id, name, 'attempt', attempt, 'reason', err, 'duration_us', duration,
-      'error_type', class)
+      'error_type', class, 'worker', consumer)
   else
     emit(events, max, now, 'failed', job_id, name, 'attempt', attempt, 'reason', err)
   end

@@ -37,7 +37,7 @@ for n = 1, #ids do
     local reason, duration, class, coming = ARGV[i + 6], ARGV[i + 7], ARGV[i + 9], tonumber(attempt) + 1
     if reason ~= '' then
       emit(events, max, now, 'failed', job_id, name, 'attempt', attempt, 'reason', reason, 'duration_us', duration,
-        'error_type', class)
+        'error_type', class, 'worker', consumer)
       emit(events, max, now, 'retry-scheduled', job_id, name, 'attempt', coming, 'backoff_ms', backoff,
         'error_type', class)
     else
