@@ -30,7 +30,9 @@ from chasqui_engine.admin.ordering import OrderOperations
 from chasqui_engine.admin.pages import CountState, PageState
 from chasqui_engine.admin.removal import CleanState
 from chasqui_engine.admin.snapshot import EVENTS_FOR_RATE, QueueCounts, QueueSnapshot
+from chasqui_engine.events import last_runs
 from chasqui_engine.events.event import QueueEvent
+from chasqui_engine.events.last_runs import LastRun
 from chasqui_engine.values.durations import When, when_ms
 from chasqui_engine.values.job import DlqEntry, Job, JobId
 from chasqui_engine.values.stream_ids import as_number
@@ -167,6 +169,13 @@ class QueueOperations(AbortOperations, OrderOperations):
         return await lists.list_completed(
             link, self._keys, before=before, name=name, since_ms=since_ms, until_ms=until_ms, limit=limit
         )
+
+    async def find_last_runs(self, job_ids: Sequence[JobId]) -> dict[JobId, LastRun]:
+        """Of each job, since when it runs and how far it is, or why its last run failed.
+
+        The newest 5,000 events are searched; jobs without one are left out.
+        """
+        return await last_runs.find_last_runs(await self._open_link(), self._keys, job_ids)
 
     async def newest_events(
         self, limit: int = 1000, *, after: str = "0", before: str | None = None

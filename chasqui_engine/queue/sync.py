@@ -84,6 +84,7 @@ class SyncQueue:
     get_job_counts = _blocking(Queue.get_job_counts)
     get_job_logs = _blocking(Queue.get_job_logs)
     list_waiting = _blocking(Queue.list_waiting)
+    find_last_runs = _blocking(Queue.find_last_runs)
     list_completed = _blocking(Queue.list_completed)
     list_active = _blocking(Queue.list_active)
     newest_events = _blocking(Queue.newest_events)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 
 from chasqui_engine._redis.client.link import LATE_S, Argument, CommandError, Link
 from chasqui_engine._redis.client.replies import decode_text, text_fields
@@ -83,6 +83,20 @@ async def find_events_of(link: Link, keys: QueueKeys, job_id: str, *, at_most: i
         if not last:
             return
         start = f"({decode_text(last)}"
+
+
+_FIND_OF_MANY = scripts.load("events/find_of_many")
+
+
+async def find_of_many(
+    link: Link, keys: QueueKeys, job_ids: Iterable[str], *, start: str
+) -> tuple[str, list[dict[str, str]]]:
+    """The events of these jobs in one page, the newest first, with the id of the last event searched.
+
+    That id is empty at the end.
+    """
+    last, *found = await link.run(_FIND_OF_MANY, [keys.events], [start, _PAGE, *job_ids])
+    return decode_text(last), [text_fields(fields) for fields in found]
 
 
 _FIND_COMPLETED = scripts.load("events/find_completed")

@@ -52,12 +52,17 @@ async def list_waiting(
 
 @router.get("/active")
 async def list_active(dashboard: DashboardDep, user: Viewer, ref: QueueRef) -> Response:
-    """Jobs in flight, the oldest first."""
+    """Jobs in flight, the oldest first, and their runs as the events tell."""
     async with dashboard.producer(ref) as producer:
         found = await producer.list_active(
             dashboard.settings.page_size, group=dashboard.settings.group, payload_chars=BRIEF_CHARS
         )
-    return await answer_rows(dashboard.settings.payloads, serializers.serialize_listed, found, None)
+        runs = await producer.find_last_runs([one.job_id for one in found if one.job_id])
+
+    def show(one: ListedJob, payloads: Payloads) -> dict[str, Any]:
+        return serializers.serialize_active(one, runs.get(one.job_id or ""), payloads)
+
+    return await answer_rows(dashboard.settings.payloads, show, found, None)
 
 
 @router.get("/delayed")
@@ -85,7 +90,13 @@ async def list_delayed(
         else:
             found = await read(start)
             shown, more = found[:count], start + count if len(found) > count else None
-    return await answer_rows(dashboard.settings.payloads, serializers.serialize_delayed, shown, more)
+        again = [one.job.id for one in shown if one.job is not None and one.job.attempt]
+        runs = await producer.find_last_runs(again)
+
+    def show(one: DelayedJob, payloads: Payloads) -> dict[str, Any]:
+        return serializers.serialize_delayed(one, runs.get(one.job.id) if one.job else None, payloads)
+
+    return await answer_rows(dashboard.settings.payloads, show, shown, more)
 
 
 @router.get("/completed")

@@ -12,6 +12,7 @@ from chasqui_engine.admin import CompletedJob, DelayedJob, ListedJob, describe, 
 from chasqui_engine.codec import glimpse_payload
 from chasqui_engine.dashboard.api.payload_view import BRIEF_CHARS, WHOLE_CHARS, payload_text, plain_payload
 from chasqui_engine.dashboard.settings import Payloads
+from chasqui_engine.events import LastRun
 from chasqui_engine.schedule import CronSchedule
 
 _SHOWN_FIRES = 5
@@ -37,6 +38,30 @@ def serialize_listed(one: ListedJob, payloads: Payloads) -> dict[str, Any]:
     }
 
 
+def serialize_active(one: ListedJob, run: LastRun | None, payloads: Payloads) -> dict[str, Any]:
+    """A job in flight, and its run if it has begun."""
+    run = run or LastRun()
+    attempt = run.attempt if run.started_at_ms is not None else None
+    limits = one.job.retry if one.job is not None else None
+    return {
+        **serialize_listed(one, payloads),
+        "started_at_ms": run.started_at_ms,
+        "run": attempt,
+        "max_attempts": limits.max_attempts if limits else None,
+        **_progress(run.progress, payloads, brief=True),
+    }
+
+
+def _progress(value: Any, payloads: Payloads, *, brief: bool = False) -> dict[str, Any]:
+    """A progress as text, and as a part of 100 if that is what it is."""
+    part = value.get("percent") if isinstance(value, dict) else value
+    is_part = isinstance(part, int | float) and not isinstance(part, bool) and 0 <= part <= 100
+    return {
+        "progress": None if value is None else payload_text(value, payloads, brief=brief),
+        "percent": part if is_part and payloads == "show" else None,
+    }
+
+
 def serialize_completed(one: CompletedJob, result: bytes | None, payloads: Payloads) -> dict[str, Any]:
     """A job that completed, with the beginning of its result if that is kept."""
     return {
@@ -51,10 +76,14 @@ def serialize_completed(one: CompletedJob, result: bytes | None, payloads: Paylo
     }
 
 
-def serialize_delayed(one: DelayedJob, payloads: Payloads) -> dict[str, Any]:
-    """A delayed job."""
+def serialize_delayed(one: DelayedJob, run: LastRun | None, payloads: Payloads) -> dict[str, Any]:
+    """A delayed job, and between two runs the error of the last one."""
     job = one.job
+    failed = run if run is not None and run.error is not None else LastRun()
     return {
+        "error": cut(failed.error),
+        "error_type": cut(failed.error_type),
+        "max_attempts": job.retry.max_attempts if job is not None and job.retry else None,
         "run_at_ms": one.run_at_ms,
         "id": None if job is None else cut(job.id, _ID_CHARS),
         "name": "" if job is None else cut(job.name),
@@ -139,7 +168,7 @@ def serialize_job(info: JobInfo, result: bytes | None, payloads: Payloads) -> di
         "traceback": info.traceback,
         "payload": None if gone else payload_text(info.payload, payloads),
         "payload_known": not gone,
-        "progress": None if info.progress is None else payload_text(info.progress, payloads),
+        **_progress(info.progress, payloads),
         "result": None if result is None else _result_text(result, payloads),
         "result_known": result is not None,
     }

@@ -16,6 +16,7 @@ export function now() {
 export function keepAges() {
   setInterval(() => {
     for (const one of document.querySelectorAll("[data-ago]")) one.textContent = ago(Number(one.dataset.ago));
+    for (const one of document.querySelectorAll("[data-since]")) one.textContent = since(Number(one.dataset.since));
     for (const one of document.querySelectorAll("[data-until]")) one.textContent = until(Number(one.dataset.until));
   }, 5000);
 }
@@ -48,6 +49,10 @@ function both(large, unit, small, smallUnit) {
 export function ago(ms) {
   const age = now() - ms;
   return age < 1000 ? "just now" : `${duration(age)} ago`;
+}
+
+export function since(ms) {
+  return duration(Math.max(0, now() - ms));
 }
 
 export function until(ms) {

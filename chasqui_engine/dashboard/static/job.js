@@ -1,29 +1,15 @@
 // One job: its state and its events.
 import { get, pageOf } from "./api.js";
-import { empty, h } from "./dom.js";
-import { ago, count, duration, moment, setNow, until } from "./format.js";
+import { h } from "./dom.js";
+import { ago, count, duration, moment, setNow, since, until } from "./format.js";
 import { actButton } from "./actions/act.js";
 import { actsOf } from "./actions/jobs.js";
 import { letterButtons } from "./actions/letters.js";
+import { progressBar } from "./job/progress.js";
+import { timeline } from "./job/timeline.js";
 
 const STATES = { waiting: "", active: "info", delayed: "", completed: "ok", failed: "warn", dead: "bad", unknown: "" };
-// Without a prototype, because an event may be called __proto__.
-const STEPS = {
-  __proto__: null,
-  waiting: ["Waiting", ""],
-  active: ["Started", "info"],
-  completed: ["Completed", "ok"],
-  failed: ["Failed", "bad"],
-  "retry-scheduled": ["Retry scheduled", "warn"],
-  delayed: ["Delayed", ""],
-  dlq: ["Died", "bad"],
-  progress: ["Progress", "info"],
-  removed: ["Removed", "warn"],
-  aborted: ["Aborted", "warn"],
-  expired: ["Expired", "warn"],
-};
 const SETTLED = new Set(["completed", "dead", "aborted", "expired", "unknown"]);
-const IN_WORDS = new Set(["attempt", "duration_us", "backoff_ms", "delay_ms", "error_type"]);
 const AGAIN_MS = 3000;
 
 export async function showJob(main, at, { me, crumbs, tell }) {
@@ -42,10 +28,19 @@ export async function showJob(main, at, { me, crumbs, tell }) {
     const found = await get("api/queue/job", params);
     setNow(found.now_ms);
     const state = JSON.stringify([found.job, found.events]);
-    if (state !== drawn) draw(main, found, context);
+    if (state !== drawn) redraw(found);
     drawn = state;
     tell("poll", SETTLED.has(found.job.state) ? "" : "Updating");
     later();
+  }
+
+  // What was unfolded stays so, and the focus stays where it was.
+  function redraw(found) {
+    const open = [...main.querySelectorAll("details")].map((one) => one.open);
+    const pressed = document.activeElement?.dataset.act;
+    draw(main, found, context);
+    [...main.querySelectorAll("details")].forEach((one, index) => (one.open = open[index] ?? false));
+    if (pressed) main.querySelector(`[data-act="${CSS.escape(pressed)}"]`)?.focus();
   }
 
   function later() {
@@ -92,49 +87,6 @@ function titled(text) {
   return h("div", { class: "card-head" }, h("h2", { text }));
 }
 
-function timeline(events, job) {
-  if (!events.length && job.state === "unknown") {
-    const why = "It never existed, or ended so long ago that it was forgotten.";
-    return empty("This job is unknown", why);
-  }
-  if (!events.length) return empty("No events yet", "The first one comes when a worker starts the job.");
-  let before = null;
-  const steps = events.map((event) => {
-    const [label, kind] = STEPS[event.event] ?? [event.event, ""];
-    const at = typeof event.at_ms === "number" ? event.at_ms : null;
-    const since = at !== null && before !== null ? `+${duration(Math.max(0, at - before))}` : "";
-    before = at ?? before;
-    return h(
-      "li",
-      { class: `step ${kind}` },
-      h("div", { class: "step-head" }, h("strong", { text: label }), h("span", { class: "muted", text: since })),
-      h("div", { class: "muted", text: at === null ? "" : moment(at) }),
-      details(event.fields),
-    );
-  });
-  return h("ol", { class: "timeline" }, steps);
-}
-
-function details(fields) {
-  const details = [];
-  if (fields.attempt) details.push(`run ${fields.attempt}`);
-  if (typeof fields.duration_us === "number") details.push(`took ${duration(fields.duration_us / 1000)}`);
-  if (typeof fields.backoff_ms === "number") details.push(`in ${duration(fields.backoff_ms)}`);
-  if (typeof fields.delay_ms === "number") details.push(`in ${duration(fields.delay_ms)}`);
-  if (fields.error_type && !fields.reason) details.push(`after ${fields.error_type}`);
-  const rest = Object.entries(fields).filter(([name]) => !IN_WORDS.has(name));
-  const kind = fields.error_type && fields.error_type !== fields.reason ? `${fields.error_type}: ` : "";
-  return h(
-    "div",
-    {},
-    details.length ? h("div", { text: details.join(" · ") }) : null,
-    rest.map(([name, value]) => {
-      const text = name === "reason" ? kind + String(value) : `${name}: ${value}`;
-      return h("div", { class: "mono event-text", text });
-    }),
-  );
-}
-
 function about(job) {
   const facts = [
     ["Name", job.name || "–"],
@@ -147,7 +99,8 @@ function about(job) {
   if (job.run_at_ms !== null) facts.push(["Runs next", `${moment(job.run_at_ms)} (${until(job.run_at_ms)})`]);
   if (job.consumer !== null) facts.push(["Worker", job.consumer]);
   if (job.reason !== null) facts.push(["Died of", job.reason.replaceAll("_", " ")]);
-  const list = facts.map(([name, text]) => h("div", {}, h("dt", { text: name }), h("dd", { text })));
+  if (job.state === "active" && job.started_at_ms !== null) facts.push(["Runs for", since(job.started_at_ms), { "data-since": job.started_at_ms }]);
+  const list = facts.map(([name, text, more]) => h("div", {}, h("dt", { text: name }), h("dd", { text, ...more })));
   const error = job.last_error;
   const failed = error === null ? null : h("div", { class: "padded" }, h("h3", { text: "Last error" }), pre(error), ...trace(job));
   return h("section", { class: "card" }, titled("About"), h("dl", { class: "facts" }, list), failed);
@@ -169,7 +122,7 @@ function pre(text) {
 function data(job, me) {
   const hidden = me.payloads === "hide" ? "hidden by a setting of the dashboard" : "";
   const gone = "not kept: a job that has ended takes it along";
-  const progress = job.progress === null ? [] : [h("h3", { text: "Progress" }), pre(job.progress)];
+  const progress = job.progress === null ? [] : [h("h3", { text: "Progress" }), job.percent === null ? pre(job.progress) : progressBar(job)];
   const payload = pre(job.payload_known ? (job.payload ?? hidden) : gone);
   const result = job.result_known ? [h("h3", { text: "Result" }), pre(job.result ?? hidden)] : [];
   return h("section", { class: "card" }, titled("Payload"), h("div", { class: "padded" }, payload, progress, result));

@@ -5,7 +5,8 @@ import { repeatableButtons } from "./actions/repeatables.js";
 import { selection } from "./actions/selected.js";
 import { asker, pageOf } from "./api.js";
 import { command, empty, failure, h } from "./dom.js";
-import { ago, count, duration, moment, now, until, zone } from "./format.js";
+import { ago, count, duration, moment, now, since, until, zone } from "./format.js";
+import { progressBar } from "./job/progress.js";
 
 export function jobCell(place, id) {
   const href = id === null ? null : pageOf(place.connection, place.queue, id);
@@ -161,7 +162,7 @@ export function activeTab(context) {
     path: "api/queue/active",
     field: "active",
     group: "consumer",
-    columns: ["Job", "Name", "On the queue for", "Deliveries", "Payload"],
+    columns: ["Job", "Name", "Runs for", "Run", "Progress", "Payload"],
     none: () => empty("No active jobs", "No worker has a job of this queue."),
     row: (one, { place, me }) =>
       h(
@@ -169,8 +170,9 @@ export function activeTab(context) {
         {},
         jobCell(place, one.id),
         cell("Name", one.name || "–"),
-        cell("On the queue for", duration(Math.max(0, now() - one.since_ms)), "", { title: moment(one.since_ms) }),
-        cell("Deliveries", count(one.deliveries)),
+        runsFor(one),
+        cell("Run", runOf(one)),
+        h("td", { "data-label": "Progress" }, progressBar(one) ?? "–"),
         cell("Payload", payloadText(me, one), "mono payload"),
       ),
   });
@@ -183,7 +185,7 @@ export function delayedTab(context) {
     cursor: "start",
     byName: true,
     keyOf: (one) => one.id,
-    columns: ["Runs", "Job", "Name", "Attempts", "Payload"],
+    columns: ["Runs", "Job", "Name", "Runs so far", "Payload", "Last error"],
     none: () => empty("No delayed jobs", "Jobs that run later, and jobs between two retries, are listed here."),
     row: (one, { place, me }) =>
       h(
@@ -192,10 +194,34 @@ export function delayedTab(context) {
         cell("Runs", until(one.run_at_ms), "nowrap", { title: moment(one.run_at_ms), "data-until": one.run_at_ms }),
         jobCell(place, one.id),
         cell("Name", one.name || "–"),
-        cell("Attempts", one.attempt ?? "?"),
+        cell("Runs so far", soFar(one)),
         cell("Payload", payloadText(me, one), "mono payload"),
+        cell("Last error", one.error === null ? "–" : lastError(one), one.error === null ? "" : "error failed"),
       ),
   });
+}
+
+// Its worker has it; whether it has begun is in the events, as long as these are kept.
+function runsFor(one) {
+  const waited = `On the queue since ${moment(one.since_ms)}`;
+  if (one.started_at_ms === null) return cell("Runs for", "not known to run", "muted", { title: waited });
+  const title = `Since ${moment(one.started_at_ms)}. ${waited}`;
+  return cell("Runs for", since(one.started_at_ms), "nowrap", { title, "data-since": one.started_at_ms });
+}
+
+function runOf(one) {
+  const number = one.run ?? (one.attempt === null ? null : one.attempt + 1);
+  const run = number === null ? "?" : count(number) + (one.max_attempts === null ? "" : ` of ${count(one.max_attempts)}`);
+  return one.deliveries > 1 ? `${run} (delivery ${count(one.deliveries)})` : run;
+}
+
+function soFar(one) {
+  if (one.attempt === null) return "?";
+  return count(one.attempt) + (one.max_attempts === null ? "" : ` of ${count(one.max_attempts)}`);
+}
+
+function lastError(one) {
+  return one.error_type && one.error_type !== one.error ? `${one.error_type}: ${one.error}` : one.error;
 }
 
 export function completedTab(context) {
