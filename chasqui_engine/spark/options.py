@@ -6,15 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from chasqui_engine.spark.read.offsets import starting_id
-from chasqui_engine.spark.schemas import ENTITIES
+from chasqui_engine.spark.read.offsets import starting_id, timestamp_ms
+from chasqui_engine.spark.schemas import ENTITIES, TIMED
 from chasqui_engine.values.config import ProducerConfig
 from chasqui_engine.values.errors import ConfigError
 from chasqui_engine.values.validation import check_queue_name
 
 _WHERE = ("queue", "url", "connId")
-_READ = ("entity", "pageSize", "minPartitions")
-_FOLLOW = ("startingOffsets", "startingTimestamp", "maxRowsPerTrigger", "failOnDataLoss")
+_READ = ("entity", "columns", "pageSize", "minPartitions", "startingTimestamp")
+_SNAPSHOT = ("limit", "endingTimestamp")
+_FOLLOW = ("startingOffsets", "maxRowsPerTrigger", "failOnDataLoss")
 _NAMED = ("writeId",)
 _WRITE = (
     "fence",
@@ -33,7 +34,7 @@ _CHECKPOINT = ("checkpointLocation",)
 
 Use = Literal["read", "readStream", "write", "writeStream"]
 _TAKEN: dict[Use, tuple[str, ...]] = {
-    "read": (*_WHERE, *_READ),
+    "read": (*_WHERE, *_READ, *_SNAPSHOT),
     "readStream": (*_WHERE, *_READ, *_FOLLOW),
     "write": (*_WHERE, *_NAMED, *_WRITE),
     "writeStream": (*_WHERE, *_WRITE, *_CHECKPOINT),
@@ -58,11 +59,16 @@ class ReadOptions:
 
     queue: str
     entity: str
+    columns: tuple[str, ...] | None
+    """The only ones to make."""
+    limit: int | None
+    """Of rows, before any filter."""
     page_size: int
     min_partitions: int | None
     """None: as many as there are cores, or fewer where there is little to read."""
     starting_offsets: str
     starting_timestamp: str | None
+    ending_timestamp: str | None
     max_rows_per_trigger: int | None
     fail_on_data_loss: bool
 
@@ -88,8 +94,8 @@ class WriteOptions:
     payload_format: str | None
 
 
-def read_options(given: Mapping[str, str], use: Use = "readStream") -> ReadOptions:
-    """The options of a read."""
+def read_options(given: Mapping[str, str], use: Use | None = "readStream") -> ReadOptions:
+    """The options of a read; of either way to read if there is no `use`."""
     options = _check_names(given, use)
     entity = options.get("entity", "events")
     if entity not in ENTITIES:
@@ -97,16 +103,24 @@ def read_options(given: Mapping[str, str], use: Use = "readStream") -> ReadOptio
     read = ReadOptions(
         queue=_parse_queue(options),
         entity=entity,
+        columns=_parse_columns(options),
+        limit=_parse_int(options, "limit", None),
         page_size=_parse_int(options, "pageSize", 2000, most=100_000),
         min_partitions=_parse_int(options, "minPartitions", None, most=100_000),
         starting_offsets=options.get("startingoffsets", "earliest").strip(),
         starting_timestamp=options.get("startingtimestamp"),
+        ending_timestamp=options.get("endingtimestamp"),
         max_rows_per_trigger=_parse_int(options, "maxRowsPerTrigger", None),
         fail_on_data_loss=_parse_flag(options, "failOnDataLoss", True),
     )
     if read.starting_timestamp is not None and "startingoffsets" in options:
         raise ConfigError("pass startingOffsets or startingTimestamp, not both")
     starting_id(read.starting_offsets, read.starting_timestamp)
+    for name, text in (("startingTimestamp", read.starting_timestamp), ("endingTimestamp", read.ending_timestamp)):
+        if text is not None and entity not in TIMED:
+            raise ConfigError(f"{name} is for {', '.join(TIMED)}; {entity} have no time in Redis: leave it out")
+        if text is not None and timestamp_ms(text, name) == 0 and name == "endingTimestamp":
+            raise ConfigError("endingTimestamp must be after 1970 began: nothing is before")
     return read
 
 
@@ -132,21 +146,22 @@ def write_options(given: Mapping[str, str], use: Use = "write") -> WriteOptions:
     )
 
 
-def _check_names(given: Mapping[str, str], use: Use) -> dict[str, str]:
+def _check_names(given: Mapping[str, str], use: Use | None) -> dict[str, str]:
     options = {key.lower(): value for key, value in given.items()}
     if not options or any(key.startswith("option.") for key in options):
         raise ConfigError(f"format('chasqui') needs .option('queue', …). {_NO_TABLE}")
     if "path" in options:
         raise ConfigError(f"a queue has no path, got {options['path']!r}: pass its name as .option('queue', …)")
-    taken = {name.lower() for name in _TAKEN[use]}
+    uses: tuple[Use, ...] = ("read", "readStream") if use is None else (use,)
+    taken = {name.lower() for one in uses for name in _TAKEN[one]}
     for name in sorted(options.keys() - taken):
         spelt = {known.lower(): known for names in _TAKEN.values() for known in names}
         if name not in spelt:
             raise ConfigError(f"format('chasqui') has no option {name!r}")
-        uses = " and ".join(
+        where = " and ".join(
             f"spark.{u}" if u.startswith("read") else f"df.{u}" for u in _TAKEN if spelt[name] in _TAKEN[u]
         )
-        raise ConfigError(f"{spelt[name]} is an option of {uses} and has no effect here: leave it out")
+        raise ConfigError(f"{spelt[name]} is an option of {where} and has no effect here: leave it out")
     return options
 
 
@@ -164,6 +179,16 @@ def _parse_queue(options: Mapping[str, str]) -> str:
     if "queue" not in options:
         raise ConfigError("format('chasqui') needs .option('queue', …)")
     return check_queue_name(options["queue"], "queue")
+
+
+def _parse_columns(options: Mapping[str, str]) -> tuple[str, ...] | None:
+    text = options.get("columns")
+    if text is None:
+        return None
+    names = tuple(name.strip() for name in text.split(","))
+    if not all(names) or len(set(names)) < len(names):
+        raise ConfigError(f"columns must be names with commas between, each once, got {text!r}")
+    return names
 
 
 def _parse_int(options: Mapping[str, str], name: str, default: int | None, *, least: int = 1, most: int = 2**53) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 
 from chasqui_engine.values.errors import ConfigError
@@ -15,7 +17,7 @@ _ARROW = {
     "timestamp": pa.timestamp("us", tz="UTC"),
 }
 
-_JOB = {
+JOB = {
     "job_id": "string",
     "name": "string",
     "payload": "binary",  # MessagePack, as the producer wrote it
@@ -30,6 +32,7 @@ _JOB = {
     "backoff_jitter_ms": "bigint",
     "envelope": "binary",  # all of the job, also when it cannot be read
 }
+"""The columns of a job, wherever it is."""
 
 COLUMNS: dict[str, dict[str, str]] = {
     "events": {
@@ -46,7 +49,7 @@ COLUMNS: dict[str, dict[str, str]] = {
         "delay_ms": "bigint",
         "enqueued_at": "timestamp",  # of `active`: when the entry was added to the stream
     },
-    "jobs": {"queue": "string", "entry_id": "string", "ready_at": "timestamp", **_JOB},
+    "jobs": {"queue": "string", "entry_id": "string", "ready_at": "timestamp", **JOB},
     "dead": {
         "queue": "string",
         "entry_id": "string",
@@ -54,13 +57,13 @@ COLUMNS: dict[str, dict[str, str]] = {
         "source_id": "string",
         "reason": "string",
         "detail": "string",
-        **_JOB,
+        **JOB,
         "redriven_at": "timestamp",
         "redriven_by": "string",
         "redriven_queue": "string",
         "redriven_job_id": "string",
     },
-    "delayed": {"queue": "string", "run_at": "timestamp", **_JOB},
+    "delayed": {"queue": "string", "run_at": "timestamp", **JOB},
     "repeatables": {
         "queue": "string",
         "key": "string",
@@ -90,22 +93,30 @@ COLUMNS: dict[str, dict[str, str]] = {
         "attempts": "bigint",
         "expires_at": "timestamp",
     },
+    "counts": {"queue": "string", "entity": "string", "rows": "bigint"},
 }
 
 ENTITIES = tuple(COLUMNS)
 STREAMED = ("events", "dead", "jobs")
 """Entities that can be read as a stream: those that are streams."""
+TIMED = (*STREAMED, "delayed")
+"""Entities that Redis keeps in the order of time."""
 
 
-def ddl(entity: str) -> str:
-    """The schema of an entity."""
-    return ", ".join(f"`{name}` {kind}" for name, kind in COLUMNS[entity].items())
+def ddl(entity: str, names: Sequence[str] | None = None) -> str:
+    """The schema of an entity, or of some of its columns."""
+    columns = COLUMNS[entity]
+    return ", ".join(f"`{name}` {columns[name]}" for name in _select(entity, names))
 
 
-def arrow_schema(entity: str, names: list[str] | None = None) -> pa.Schema:
+def arrow_schema(entity: str, names: Sequence[str] | None = None) -> pa.Schema:
     """The Arrow schema of an entity, or of some of its columns."""
     columns = COLUMNS[entity]
-    names = list(columns) if names is None else names
-    if unknown := [name for name in names if name not in columns]:
+    return pa.schema([(name, _ARROW[columns[name]]) for name in _select(entity, names)])
+
+
+def _select(entity: str, names: Sequence[str] | None) -> Sequence[str]:
+    columns = COLUMNS[entity]
+    if unknown := [name for name in names or () if name not in columns]:
         raise ConfigError(f"{entity} has no column {unknown[0]!r}; it has {', '.join(columns)}")
-    return pa.schema([(name, _ARROW[columns[name]]) for name in names])
+    return list(columns) if names is None else names

@@ -36,7 +36,8 @@ class ChasquiDataSource(Shipped, DataSource):
 
     def schema(self) -> str:
         """The columns of the entity."""
-        return schemas.ddl(read_options(self.options).entity)
+        options = read_options(self.options, None)
+        return schemas.ddl(options.entity, options.columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """For `spark.read`."""

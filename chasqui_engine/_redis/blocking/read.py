@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -13,6 +13,7 @@ from chasqui_engine._redis.client.replies import ReplyError, time_ms
 from chasqui_engine._redis.commands.keys import QueueKeys
 
 _TRIES = 5
+_AT_A_TIME = 1000
 _MOST_DIGITS = 19
 _SPECIAL = str.maketrans({c: f"\\{c}" for c in "*?[]\\^-"})
 
@@ -67,6 +68,8 @@ def ask_for_entries(connection: BulkConnection, key: str, start: str, end: str, 
     connection.ask_for_page("XRANGE", key, start, end, "COUNT", count)
 
 
+Kept = tuple[str, bytes, int]
+"""The rest of a key, its value, and the milliseconds until it expires; -1 never."""
 Scored = tuple[bytes, float]
 """A member of a sorted set, and its score."""
 
@@ -131,24 +134,39 @@ def _count(digits: bytes | None) -> int:
     return int(digits) if digits and len(digits) <= _MOST_DIGITS and digits.isdigit() else 0
 
 
-def read_kept_pages(connection: BulkConnection, prefix: str, count: int) -> Iterator[list[tuple[str, bytes, int]]]:
-    """Keys that begin with `prefix`: (rest of the key, value, ms until it expires; -1 never), page by page."""
+def read_kept_pages(connection: BulkConnection, prefix: str, count: int) -> Iterator[list[Kept]]:
+    """Keys that begin with `prefix`, page by page."""
     pattern = prefix.translate(_SPECIAL) + "*"
     cursor: bytes = b"0"
     while True:
         command = ("SCAN", cursor, "MATCH", pattern, "COUNT", count, "TYPE", "string")
         cursor, names = connection.patiently(partial(connection.call, *command))
         if names:
-            commands = [(what, name) for name in names for what in ("GET", "PTTL")]
-            replies = connection.patiently(partial(connection.call_many, commands))
-            values = zip(names, replies[::2], replies[1::2], strict=True)
-            yield [
-                (name.decode(errors="replace")[len(prefix) :], value, int(left_ms))
-                for name, value, left_ms in values
-                if isinstance(value, bytes)
-            ]
+            yield _read_kept(connection, prefix, names)
         if cursor == b"0":
             return
+
+
+def read_kept(connection: BulkConnection, prefix: str, rests: Sequence[str]) -> Iterator[list[Kept]]:
+    """As `read_kept_pages`, of keys whose names are known."""
+    for start in range(0, len(rests), _AT_A_TIME):
+        yield _read_kept(connection, prefix, [f"{prefix}{rest}".encode() for rest in rests[start : start + _AT_A_TIME]])
+
+
+def _read_kept(connection: BulkConnection, prefix: str, names: Sequence[bytes]) -> list[Kept]:
+    commands = [(what, name) for name in names for what in ("GET", "PTTL")]
+    replies = connection.patiently(partial(connection.call_many, commands))
+    return [
+        (name.decode(errors="replace")[len(prefix) :], value, int(left_ms))
+        for name, value, left_ms in zip(names, replies[::2], replies[1::2], strict=True)
+        if isinstance(value, bytes)
+    ]
+
+
+def count_rows(connection: BulkConnection, commands: Mapping[str, tuple[str, str]]) -> dict[str, int]:
+    """The answers to commands that count."""
+    replies = connection.patiently(partial(connection.call_many, list(commands.values())))
+    return {name: int(_check_reply(reply)) for name, reply in zip(commands, replies, strict=True)}
 
 
 def _check_reply(reply: Reply) -> Reply:

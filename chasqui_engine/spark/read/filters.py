@@ -47,10 +47,17 @@ class Narrowed:
         low = "-inf" if self.from_ms is None else f"{self.from_ms}"
         return low, "+inf" if self.until_ms is None else f"({self.until_ms + 1}"
 
+    def has_score(self, score: float) -> bool:
+        """Whether a score is within, and not where the range begins."""
+        after_start = self.from_ms is None or score > self.from_ms
+        return after_start and (self.until_ms is None or score < self.until_ms + 1)
 
-def narrow(entity: str, filters: Sequence[Filter]) -> Narrowed:
-    """The range of an entity that passes all of these filters."""
-    found = Narrowed()
+
+_ALL = Narrowed()
+
+
+def narrow(entity: str, filters: Sequence[Filter], found: Narrowed = _ALL) -> Narrowed:
+    """The part of a range of an entity that passes all of these filters."""
     for one in filters:
         column = ".".join(getattr(one, "attribute", ()))
         value = getattr(one, "value", None)

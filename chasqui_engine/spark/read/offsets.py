@@ -61,7 +61,7 @@ def lag(reached: Offset, end: Offset) -> dict[str, int]:
 def starting_id(starting_offsets: str, starting_timestamp: str | None) -> str | None:
     """The id to begin after, from the options; None for `earliest` and `latest`."""
     if starting_timestamp is not None:
-        ms = _timestamp_ms(starting_timestamp)
+        ms = timestamp_ms(starting_timestamp)
         return before(at_ms(ms)) if ms else LOWEST
     text = starting_offsets.strip()
     if text in ("earliest", "latest"):
@@ -80,13 +80,14 @@ def starting_id(starting_offsets: str, starting_timestamp: str | None) -> str | 
     return text
 
 
-def _timestamp_ms(text: str) -> int:
+def timestamp_ms(text: str, name: str = "startingTimestamp") -> int:
+    """An option that is a time, in milliseconds since 1970."""
     try:
         moment = None if text.strip().isdecimal() else datetime.fromisoformat(text)
         ms = int(text) if moment is None else _epoch_ms(moment)
         as_number(at_ms(ms))
     except (ValueError, OverflowError) as err:
-        raise ConfigError(f"startingTimestamp is epoch milliseconds or ISO 8601, from 1970 on, got {text!r}") from err
+        raise ConfigError(f"{name} is epoch milliseconds or ISO 8601, from 1970 on, got {text!r}") from err
     return ms
 
 

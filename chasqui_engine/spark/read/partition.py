@@ -16,8 +16,11 @@ from chasqui_engine._redis.blocking.redrive import RedriveMark
 from chasqui_engine.codec.envelope import decode_delayed
 from chasqui_engine.spark.location import QueueLocation
 from chasqui_engine.spark.read.events import events_batch, events_batch_of_entries
+from chasqui_engine.spark.read.filters import Narrowed
+from chasqui_engine.spark.read.matches import Matches
 from chasqui_engine.spark.read.resp_page import Page, take_apart
 from chasqui_engine.spark.read.rows import (
+    Columns,
     Row,
     batch_of,
     dead_row,
@@ -29,6 +32,7 @@ from chasqui_engine.spark.read.rows import (
     spec_row,
 )
 from chasqui_engine.spark.read.splits import SAMPLE, IdRange, split
+from chasqui_engine.spark.schemas import STREAMED
 from chasqui_engine.values.errors import DecodeError
 from chasqui_engine.values.stream_ids import after, as_number
 
@@ -58,15 +62,16 @@ def plan_stream(
     return connection.patiently(lambda: split(first, last, length, number, sample))
 
 
-def plan_delayed(connection: BulkConnection, key: str, *, wanted: int | None, page_size: int) -> list[tuple[str, str]]:
+def plan_delayed(
+    connection: BulkConnection, key: str, within: Narrowed, *, wanted: int | None, page_size: int
+) -> list[tuple[str, str]]:
     """Score ranges of the delayed set, as ZRANGEBYSCORE takes them."""
+    first, last = within.scores()
     length = read.count_members(connection, key)
     number = partitions_wanted(wanted, length, page_size)
     scores = read.read_scores_at(connection, key, [length * n // number for n in range(1, number)])
-    cuts = [repr(score) for score in sorted(set(scores))]
-    return [
-        (low, "+inf" if high is None else f"({high}") for low, high in zip(["-inf", *cuts], [*cuts, None], strict=True)
-    ]
+    cuts = [repr(score) for score in sorted(set(scores)) if within.has_score(score)]
+    return list(zip([first, *cuts], [*(f"({cut}" for cut in cuts), last], strict=True))
 
 
 def read_stream(
@@ -76,15 +81,17 @@ def read_stream(
     schema: pa.Schema,
     page_size: int,
     losses: LossDetector | None = None,
+    most: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The entries of one range. The next page is asked for before this one is made into columns."""
+    """The entries of one range, at `most` so many. The next page is asked for before this one is made into columns."""
     key = location.stream_key(entity)
     make = _make_events if entity == "events" else _make_jobs if entity == "jobs" else _make_dead
     wants_marks = entity == "dead" and any(name.startswith("redriven_") for name in schema.names)
-    start, asked, rows = part.start, page_size, 0
+    start, rows = part.start, 0
+    asked = page_size if most is None else min(page_size, most)
     expected = None if losses is None else losses.first
     with location.connect() as connection:
-        raw = connection.patiently(lambda: _page(connection, key, part.start, part.end, page_size))
+        raw = connection.patiently(lambda: _page(connection, key, part.start, part.end, asked))
         while True:
             page = _Entries(raw)
             is_there = page.count > 0 and page.first_id() == expected
@@ -94,7 +101,9 @@ def read_stream(
             if page.count == known:
                 return
             last = page.last_id()
-            more = page.count == asked and as_number(last) < as_number(part.end)
+            more = (
+                page.count == asked and as_number(last) < as_number(part.end) and (most is None or rows + asked < most)
+            )
             # Before the next page is requested, whose reply would come in between.
             marks = _read_marks(connection, location, page) if wants_marks else {}
             if more:
@@ -191,11 +200,13 @@ def _make_events(page: _Entries, queue: str, schema: pa.Schema, _: Marks) -> pa.
 
 
 def _make_jobs(page: _Entries, queue: str, schema: pa.Schema, _: Marks) -> pa.RecordBatch:
-    return batch_of([job_row(entry) for entry in page.parse()], queue, schema)
+    columns = set(schema.names)
+    return batch_of([job_row(entry, columns) for entry in page.parse()], queue, schema)
 
 
 def _make_dead(page: _Entries, queue: str, schema: pa.Schema, marks: Marks) -> pa.RecordBatch:
-    rows = [dead_row(entry) for entry in page.parse()]
+    columns = set(schema.names)
+    rows = [dead_row(entry, columns) for entry in page.parse()]
     if marks:
         rows = [row | redriven_columns(marks.get(row["entry_id"])) for row in rows]
     return batch_of(rows, queue, schema)
@@ -210,17 +221,19 @@ def read_delayed(
     location: QueueLocation, low: str, high: str, schema: pa.Schema, page_size: int
 ) -> Iterator[pa.RecordBatch]:
     """The delayed jobs of one range of times."""
+    columns = set(schema.names)
     with location.connect() as connection:
         for page in read.read_scored_pages(connection, location.keys.delayed, low, high, page_size):
-            yield batch_of([_make_delayed_row(member, score) for member, score in page], location.queue, schema)
+            rows = [_make_delayed_row(member, score, columns) for member, score in page]
+            yield batch_of(rows, location.queue, schema)
 
 
-def _make_delayed_row(member: bytes, score: float) -> Row:
+def _make_delayed_row(member: bytes, score: float, columns: Columns) -> Row:
     try:
         name, envelope = decode_delayed(member)
     except DecodeError:
         name, envelope = "", member
-    return delayed_row(score, name, envelope)
+    return delayed_row(score, name, envelope, columns)
 
 
 def read_repeatables(location: QueueLocation, schema: pa.Schema, page_size: int) -> Iterator[pa.RecordBatch]:
@@ -236,14 +249,33 @@ def read_repeatables(location: QueueLocation, schema: pa.Schema, page_size: int)
             yield batch_of(rows, location.queue, schema)
 
 
-def read_results(location: QueueLocation, schema: pa.Schema, page_size: int) -> Iterator[pa.RecordBatch]:
-    """All kept results, and what dead jobs leave in place of one."""
+def read_counts(location: QueueLocation, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The number of rows of each entity of which the server knows it without looking at them."""
     keys = location.keys
+    streams = {entity: ("XLEN", location.stream_key(entity)) for entity in STREAMED}
+    sets = {"delayed": ("ZCARD", keys.delayed), "repeatables": ("ZCARD", keys.repeat)}
+    with location.connect() as connection:
+        found = read.count_rows(connection, {**streams, **sets})
+    yield batch_of([{"entity": entity, "rows": rows} for entity, rows in found.items()], location.queue, schema)
+
+
+def read_results(
+    location: QueueLocation, schema: pa.Schema, page_size: int, matches: Matches
+) -> Iterator[pa.RecordBatch]:
+    """Kept results, and what dead jobs leave in place of one; all, or only those of the jobs that are asked for."""
+    keys = location.keys
+    outcomes = {"completed": (keys.result(""), result_row), "dead": (keys.failure(""), failure_row)}
+    wanted = matches.get("job_id")
     with location.connect() as connection:
         now_ms = read.server_now_ms(connection)
-        for prefix, make in ((keys.result(""), result_row), (keys.failure(""), failure_row)):
+        for prefix, make in (outcomes[name] for name in outcomes if name in matches.get("outcome", outcomes)):
             seen: set[str] = set()  # a scan may return a key twice
-            for page in read.read_kept_pages(connection, prefix, page_size):
+            pages = (
+                read.read_kept_pages(connection, prefix, page_size)
+                if wanted is None
+                else read.read_kept(connection, prefix, sorted(wanted))
+            )
+            for page in pages:
                 rows = [
                     make(job_id, value, None if left_ms < 0 else now_ms + left_ms)
                     for job_id, value, left_ms in page

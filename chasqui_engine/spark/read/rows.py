@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,10 +12,16 @@ from chasqui_engine._redis.blocking.redrive import RedriveMark
 from chasqui_engine.codec.envelope import decode_failure, decode_job, decode_payload, encode_payload
 from chasqui_engine.codec.repeatable import decode_spec
 from chasqui_engine.payload_json import json_text
+from chasqui_engine.spark.schemas import JOB
 from chasqui_engine.values.errors import ChasquiError
 from chasqui_engine.values.stream_ids import ms_of
 
 Row = dict[str, Any]
+Columns = Set[str]
+"""Of a row, the ones that are read; others may be left out."""
+_DECODED = JOB.keys() - {"name", "envelope"}
+"""Columns for which an envelope must be opened."""
+_ALL = frozenset(JOB)
 
 
 def batch_of(rows: Sequence[Row], queue: str, schema: pa.Schema) -> pa.RecordBatch:
@@ -43,14 +49,14 @@ def _fits(value: Any, kind: pa.DataType) -> bool:
     return True
 
 
-def job_row(entry: Sequence[Any]) -> Row:
+def job_row(entry: Sequence[Any], columns: Columns = _ALL) -> Row:
     """An entry of the job stream."""
     entry_id, fields = entry[0].decode(), _fields(entry[1])
     name = _text(fields.get(b"n", b""))
-    return {"entry_id": entry_id, "ready_at": _moment(ms_of(entry_id)), **_job(fields.get(b"d"), name)}
+    return {"entry_id": entry_id, "ready_at": _moment(ms_of(entry_id)), **_job(fields.get(b"d"), name, columns)}
 
 
-def dead_row(entry: Sequence[Any]) -> Row:
+def dead_row(entry: Sequence[Any], columns: Columns = _ALL) -> Row:
     """An entry of the dead-letter stream."""
     entry_id, fields = entry[0].decode(), _fields(entry[1])
     detail = fields.get(b"detail")
@@ -60,7 +66,7 @@ def dead_row(entry: Sequence[Any]) -> Row:
         "source_id": _text(fields.get(b"source_id", b"")),
         "reason": _text(fields.get(b"reason", b"")),
         "detail": None if detail is None else _text(detail),
-        **_job(fields.get(b"d"), _text(fields.get(b"n", b""))),
+        **_job(fields.get(b"d"), _text(fields.get(b"n", b"")), columns),
     }
 
 
@@ -76,9 +82,9 @@ def redriven_columns(mark: RedriveMark | None) -> Row:
     }
 
 
-def delayed_row(score: float, name: str, envelope: bytes) -> Row:
+def delayed_row(score: float, name: str, envelope: bytes, columns: Columns = _ALL) -> Row:
     """A member of the delayed set."""
-    return {"run_at": _moment(score), **_job(envelope, name)}
+    return {"run_at": _moment(score), **_job(envelope, name, columns)}
 
 
 def spec_row(key: str, next_fire_ms: float, data: bytes | None, fired: int) -> Row:
@@ -135,9 +141,9 @@ def json_of(packed: bytes) -> str | None:
         return None
 
 
-def _job(envelope: bytes | None, name: str) -> Row:
+def _job(envelope: bytes | None, name: str, columns: Columns) -> Row:
     row: Row = {"name": name, "envelope": envelope}
-    if envelope is None:
+    if envelope is None or columns.isdisjoint(_DECODED):
         return row
     try:
         job = decode_job(envelope, name)
@@ -150,7 +156,7 @@ def _job(envelope: bytes | None, name: str) -> Row:
         "job_id": job.id,
         # A typed producer of another engine may write the value itself in place of its bytes.
         "payload": packed if isinstance(packed, bytes) else _pack(job.payload),
-        "payload_json": json_text(job.payload, compact=True),
+        "payload_json": json_text(job.payload, compact=True) if "payload_json" in columns else None,
         "created_at": _moment(job.created_at_ms),
         "attempt": job.attempt,
         "max_attempts": None if retry is None else retry.max_attempts,

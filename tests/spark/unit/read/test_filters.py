@@ -5,12 +5,14 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, GreaterThanOrEqual, LessThan, LessThanOrEqual, Not
+from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, GreaterThanOrEqual, In, LessThan, LessThanOrEqual, Not
 
 from chasqui_engine.spark.read.filters import Narrowed, narrow
+from chasqui_engine.spark.read.matches import find_matches, keep_matching, take
 from chasqui_engine.spark.read.splits import IdRange
 from chasqui_engine.values.stream_ids import as_number
 
@@ -55,3 +57,24 @@ def test_times_and_ids_narrow_a_range() -> None:
 )
 def test_other_filters_are_left_to_spark(one: Filter) -> None:
     assert narrow("jobs", [one]) == Narrowed()
+
+
+def test_filters_on_text_say_what_matches() -> None:
+    filters: list[Filter] = [
+        EqualTo(("name",), "send"),
+        In(("event",), ("failed", "dlq")),
+        In(("event",), ("dlq", "active")),
+        EqualTo(("attempt",), 1),
+        Not(EqualTo(("reason",), "x")),
+        In(("job_id",), (None, "j")),
+    ]
+    assert find_matches("events", filters) == {"name": {"send"}, "event": {"dlq"}}
+
+
+def test_rows_that_do_not_match_are_dropped_and_a_limit_reads_no_further() -> None:
+    batches = [pa.record_batch({"name": ["a", None, "b"], "n": [1, 2, 3]}), pa.record_batch({"name": ["c"], "n": [4]})]
+    kept = keep_matching(iter(batches), {"name": frozenset("ab")})
+    assert [row["n"] for batch in kept for row in batch.to_pylist()] == [1, 3]
+    left = iter(batches)
+    assert [batch.num_rows for batch in take(left, 2)] == [2]
+    assert next(left) is batches[1], "not asked for"

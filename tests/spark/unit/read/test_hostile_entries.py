@@ -9,6 +9,7 @@ import pytest
 import redis
 
 from chasqui_engine.spark.location import QueueLocation
+from chasqui_engine.spark.read.filters import Narrowed
 from chasqui_engine.spark.read.partition import plan_delayed, read_delayed, read_repeatables, read_results, read_stream
 from chasqui_engine.spark.read.splits import IdRange
 from chasqui_engine.spark.schemas import arrow_schema
@@ -54,12 +55,12 @@ def rows(place: QueueLocation, entity: str) -> list[dict[str, Any]]:
     schema = arrow_schema(entity)
     if entity == "delayed":
         with place.connect() as connection:
-            parts = plan_delayed(connection, place.keys.delayed, wanted=2, page_size=1)
+            parts = plan_delayed(connection, place.keys.delayed, Narrowed(), wanted=2, page_size=1)
         batches = [batch for low, high in parts for batch in read_delayed(place, low, high, schema, 2)]
     elif entity == "repeatables":
         batches = list(read_repeatables(place, schema, 2))
     elif entity == "results":
-        batches = list(read_results(place, schema, 2))
+        batches = list(read_results(place, schema, 2, {}))
     else:
         batches = list(read_stream(place, entity, IdRange("0-0", f"{2**64 - 1}-{2**64 - 1}"), schema, 2))
     return [row for batch in batches for row in batch.to_pylist()]

@@ -55,6 +55,9 @@ def test_names_of_writes_and_chunks() -> None:
         {"queue": "q", "startingOffsets": "5-x"},
         {"queue": "q", "startingTimestamp": "1960-01-01"},
         {"queue": "q", "startingTimestamp": "5", "startingOffsets": "latest"},
+        {"queue": "q", "startingTimestamp": "5", "entity": "results"},
+        {"queue": "q", "columns": "job_id,,name"},
+        {"queue": "q", "columns": "name,name"},
     ],
 )
 def test_read_options_that_make_no_sense_are_refused(bad: dict[str, str]) -> None:
