@@ -136,8 +136,9 @@ async def test_what_has_waited_too_long_goes_first(queue_name: str, redis_url: s
         await queue.add("n", "patient", priority=9)
         async with consuming(redis_url, queue_name, handler, concurrency=1):
             await until(lambda: handler.jobs)  # the first goes to the idle worker
-            await queue.add_bulk([{"name": "n", "data": "urgent", "priority": 1}] * 500)
-            await queue.add("n", "patient too", priority=9)
+            # At once, so that none of them starts before the others are there.
+            patient = {"name": "n", "data": "patient too", "priority": 9}
+            await queue.add_bulk([patient, *[{"name": "n", "data": "urgent", "priority": 1}] * 500])
             await until(lambda: "patient too" in handler.payloads)
             assert len(handler.jobs) < 400
             await queue.obliterate(force=True)

@@ -8,6 +8,7 @@ import pytest
 
 import chasqui_engine
 from chasqui_engine import (
+    BatchError,
     ChasquiError,
     ConfigError,
     DecodeError,
@@ -46,6 +47,7 @@ CODES: dict[type[ChasquiError], str] = {
     UnrecoverableError: "CMQ-011",
     QueueBusyError: "CMQ-300",
     RetryLater: "CMQ-301",
+    BatchError: "CMQ-304",
 }
 
 
