@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from chasqui_engine.admin.aborting import AbortState
 from chasqui_engine.admin.admin import QueueAdmin
 from chasqui_engine.admin.dead_letters import DeadFilter, describe, died_at_ms
 from chasqui_engine.admin.delayed import DelayedJob
@@ -11,6 +10,7 @@ from chasqui_engine.admin.health import QueueHealth
 from chasqui_engine.admin.history import PastOutcome
 from chasqui_engine.admin.lists import CompletedJob, ListedJob
 from chasqui_engine.admin.monitor import BadQueue, QueueMonitor
+from chasqui_engine.admin.operations.aborting import AbortState
 from chasqui_engine.admin.removal import CleanState
 from chasqui_engine.admin.snapshot import QueueCounts, QueueSnapshot, Throughput
 from chasqui_engine.admin.workers import ConsumerInfo

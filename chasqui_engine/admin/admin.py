@@ -8,7 +8,7 @@ from chasqui_engine._redis.client.connector import A_MOMENT_S, FOR_EVER, Connect
 from chasqui_engine._redis.client.endpoints import FetchCredentials
 from chasqui_engine._redis.client.link import Link
 from chasqui_engine.admin import dead_letters
-from chasqui_engine.admin.operations import QueueOperations
+from chasqui_engine.admin.operations.queue import QueueOperations
 from chasqui_engine.admin.results import ResultHub
 from chasqui_engine.values.config import ProducerConfig
 from chasqui_engine.values.errors import ShutdownError

@@ -13,7 +13,6 @@ from chasqui_engine._redis.commands.admission import priorities
 from chasqui_engine._redis.commands.keys import QueueKeys
 from chasqui_engine.admin import lists
 from chasqui_engine.admin.job_lookup import delayed_job
-from chasqui_engine.admin.ordering import list_prioritized
 from chasqui_engine.admin.snapshot import read_counts
 from chasqui_engine.codec.preview import glimpse_job
 from chasqui_engine.values.errors import ConfigError, DecodeError
@@ -45,7 +44,7 @@ async def read_page(
         if cursor is not None and not cursor.isdecimal():
             raise ConfigError(f"cursor must come from a page of prioritized jobs, got {cursor!r}")
         start = offset if cursor is None else 0
-        return await list_prioritized(link, keys, after=cursor, start=start, limit=limit)
+        return await _list_prioritized(link, keys, after=cursor, start=start, limit=limit)
     if cursor is not None and not _AFTER_ENTRY.fullmatch(cursor):
         raise ConfigError(f"cursor must come from a page of {state} jobs, got {cursor!r}")
     # A stream has no index by position: skipped entries are read.
@@ -126,3 +125,15 @@ async def count_jobs(link: Link, keys: QueueKeys, group: str, states: Sequence[C
     if "completed" in wanted:
         counts["completed"] = sum([len(page) async for page in removal.scan(link, keys.result(""))])
     return {state: counts[state] for state in wanted}
+
+
+async def _list_prioritized(
+    link: Link, keys: QueueKeys, *, after: str | None, start: int, limit: int
+) -> tuple[list[Job], str | None]:
+    """Jobs that wait for their priority's turn, the first to run first; and the cursor of the next page."""
+    found = await priorities.list_staged(link, keys, after=after, start=start, count=limit)
+    jobs = await asyncio.to_thread(lambda: [delayed_job(member) for _, member, _ in found])
+    for (_, _, rank), job in zip(found, jobs, strict=True):
+        if job is not None:
+            job.priority = priorities.priority_of(rank)
+    return [job for job in jobs if job is not None], found[-1][2] if len(found) == limit else None

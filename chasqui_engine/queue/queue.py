@@ -13,7 +13,7 @@ from chasqui_engine._redis.client.endpoints import FetchCredentials
 from chasqui_engine._redis.client.link import Link
 from chasqui_engine._redis.client.urls import apply_tls
 from chasqui_engine._redis.commands.keys import QueueKeys
-from chasqui_engine.admin.operations import QueueOperations
+from chasqui_engine.admin.operations.queue import QueueOperations
 from chasqui_engine.codec.envelope import decode_payload
 from chasqui_engine.queue.added_job import job_of
 from chasqui_engine.queue.coercion import (

@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-
-from chasqui_engine._redis.client.link import Link
-from chasqui_engine._redis.commands.keys import QueueKeys
+from chasqui_engine.admin.operations.base import Operations
 from chasqui_engine.schedule import store
 from chasqui_engine.schedule.spec import RepeatableMeta, RepeatableSpec
-from chasqui_engine.values.config import ProducerConfig
 from chasqui_engine.values.job import JobId
 from chasqui_engine.values.validation import check_limit
 
 
-class RepeatableOperations(ABC):
+class RepeatableOperations(Operations):
     """The part of `QueueOperations` that concerns repeatables."""
-
-    _keys: QueueKeys
-    _config: ProducerConfig
-
-    @abstractmethod
-    async def _open_link(self) -> Link:
-        """The link to the server; raises `ShutdownError` after `close`."""
 
     async def upsert_repeatable(self, spec: RepeatableSpec) -> str:
         """Stores a repeatable spec; returns its key."""

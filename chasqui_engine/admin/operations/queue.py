@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from chasqui_engine._redis.commands import dead_letters as dead_letters_commands
 from chasqui_engine._redis.commands import delayed as delayed_commands
 from chasqui_engine._redis.commands import results, stats
 from chasqui_engine.admin import (
-    dead_letters,
     delayed,
     health,
     history,
@@ -17,29 +14,30 @@ from chasqui_engine.admin import (
     job_lookup,
     lists,
     pages,
-    removal,
     snapshot,
 )
-from chasqui_engine.admin.aborting import AbortOperations
 from chasqui_engine.admin.delayed import DelayedJob
 from chasqui_engine.admin.health import QueueHealth
 from chasqui_engine.admin.history import PastOutcome
 from chasqui_engine.admin.job_lookup import JobInfo
 from chasqui_engine.admin.lists import CompletedJob, ListedJob
-from chasqui_engine.admin.ordering import OrderOperations
+from chasqui_engine.admin.operations.aborting import AbortOperations
+from chasqui_engine.admin.operations.dead_letters import DeadLetterOperations
+from chasqui_engine.admin.operations.ordering import OrderOperations
+from chasqui_engine.admin.operations.removing import RemovalOperations
+from chasqui_engine.admin.operations.repeatables import RepeatableOperations
 from chasqui_engine.admin.pages import CountState, PageState
-from chasqui_engine.admin.removal import CleanState
 from chasqui_engine.admin.snapshot import EVENTS_FOR_RATE, QueueCounts, QueueSnapshot
 from chasqui_engine.events import last_runs
 from chasqui_engine.events.event import QueueEvent
 from chasqui_engine.events.last_runs import LastRun
 from chasqui_engine.values.durations import When, when_ms
-from chasqui_engine.values.job import DlqEntry, Job, JobId
+from chasqui_engine.values.job import Job, JobId
 from chasqui_engine.values.stream_ids import as_number
 from chasqui_engine.values.validation import LARGEST, check_job_id, check_limit, check_whole_number
 
 
-class QueueOperations(AbortOperations, OrderOperations):
+class QueueOperations(AbortOperations, OrderOperations, RemovalOperations, DeadLetterOperations, RepeatableOperations):
     """The operations shared by `Queue`, `SyncQueue`, `Producer` and `QueueAdmin`; each opens a link in its own way."""
 
     @property
@@ -250,100 +248,6 @@ class QueueOperations(AbortOperations, OrderOperations):
         that you need, or use `counts`.
         """
         return await pages.count_jobs(await self._open_link(), self._keys, group, states)
-
-    # --- removing ---
-
-    async def remove(self, job_id: JobId, *, group: str = "default") -> int:
-        """Deletes a job unless it is running; returns in how many places it was: see `remove_report`."""
-        report = await self.remove_report(job_id, group=group)
-        return sum(report[place] for place in ("delayed", "stream", "dlq", "result"))
-
-    async def remove_report(self, job_id: JobId, *, group: str = "default") -> dict[str, bool]:
-        """Deletes a job from all places and frees its id; says where it was: `delayed`, `stream`, `dlq`, `result`.
-
-        `active` means that it is running and was left alone.
-        """
-        link, keys, events_max = await self._open_link(), self._keys, self._config.events_max
-        return await removal.remove(link, keys, group, check_job_id(job_id), events_max=events_max)
-
-    async def remove_waiting(self, entry_ids: Sequence[str], *, group: str = "default") -> int:
-        """Deletes waiting jobs by their entry ids, as `list_waiting` has them; returns how many. Running ones stay."""
-        link, keys, events_max = await self._open_link(), self._keys, self._config.events_max
-        return await removal.remove_entries(link, keys, group, entry_ids, events_max=events_max)
-
-    async def drain(self, delayed: bool = True, *, group: str = "default") -> int:
-        """Deletes all waiting jobs, and unless `delayed=False` all delayed ones; returns how many. Running jobs stay.
-
-        Jobs added during the call stay too.
-        """
-        link, keys, events_max = await self._open_link(), self._keys, self._config.events_max
-        return await removal.drain(link, keys, group, events_max=events_max, with_delayed=delayed)
-
-    async def clean(
-        self, grace_ms: int, limit: int, state: CleanState = "completed", *, group: str = "default"
-    ) -> list[JobId]:
-        """Deletes up to `limit` jobs of a state that are older than `grace_ms`; returns their ids.
-
-        The age of a `waiting` job is its time on the stream, of a `delayed` one the time since it was created, of a
-        `failed` one the time since it died. `completed` deletes results of any age, `active` nothing.
-        """
-        grace_ms, limit = check_whole_number(grace_ms, "grace_ms"), check_limit(limit)
-        link, keys, events_max = await self._open_link(), self._keys, self._config.events_max
-        return await removal.clean(
-            link, keys, group, grace_ms=grace_ms, limit=limit, state=state, events_max=events_max
-        )
-
-    async def obliterate(self, *, force: bool = False) -> int:
-        """Deletes the queue: jobs, dead letters, results, events, repeatables; returns the number of keys.
-
-        Raises `QueueBusyError`, and deletes nothing, when jobs run; with `force` they end unrecorded. Jobs that are
-        added during the call may lose what keeps their ids unique.
-        """
-        return await removal.obliterate(await self._open_link(), self._keys, force=force)
-
-    # --- dead letters ---
-
-    async def replay_dlq(self, limit: int = 100) -> int:
-        """Replays up to `limit` dead letters with a fresh attempt count; returns how many."""
-        return (await dead_letters.replay(await self._open_link(), self._keys, check_limit(limit))).moved
-
-    async def replay_dead(self, entries: Sequence[DlqEntry]) -> int:
-        """Replays these dead letters with a fresh attempt count; returns how many still existed."""
-        return (await dead_letters.replay_these(await self._open_link(), self._keys, entries)).moved
-
-    async def replay_edited(self, entry: DlqEntry, payload: Any) -> bool:
-        """Replays a dead letter with another payload; False if it no longer exists."""
-        return await dead_letters.replay_edited(await self._open_link(), self._keys, entry, payload)
-
-    async def delete_dead(self, dlq_ids: Sequence[str]) -> int:
-        """Deletes dead letters for good; returns how many still existed."""
-        return await dead_letters_commands.delete(await self._open_link(), self._keys, dlq_ids) if dlq_ids else 0
-
-    async def page_dlq(self, after: str | None, limit: int = 500) -> list[DlqEntry]:
-        """Up to `limit` dead letters after the one with that id, None for the first; oldest first."""
-        return await dead_letters_commands.list_oldest(
-            await self._open_link(), self._keys, count=check_limit(limit), after=after
-        )
-
-    async def page_newest_dlq(self, before: str | None, limit: int = 500) -> list[DlqEntry]:
-        """Up to `limit` dead letters before the one with that id, None for the last; newest first."""
-        link = await self._open_link()
-        return await dead_letters_commands.list_newest(link, self._keys, count=check_limit(limit), before=before)
-
-    async def get_dead(self, dlq_ids: Sequence[str]) -> list[DlqEntry]:
-        """Those of these dead letters that still exist."""
-        return (
-            await dead_letters_commands.get_dead_letters(await self._open_link(), self._keys, dlq_ids)
-            if dlq_ids
-            else []
-        )
-
-    async def get_tracebacks(self, job_ids: Sequence[JobId | None]) -> list[str | None]:
-        """The tracebacks of the last runs of dead jobs, cut to 4,096 bytes, in order; None where none is kept.
-
-        They are kept as long as a result would be.
-        """
-        return await dead_letters.read_tracebacks(await self._open_link(), self._keys, job_ids)
 
     # --- results ---
 

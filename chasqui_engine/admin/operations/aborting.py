@@ -9,7 +9,7 @@ from chasqui_engine._redis.client.link import Link
 from chasqui_engine._redis.commands import aborts, delayed, stream
 from chasqui_engine._redis.commands.aborts import Doomed, Taken
 from chasqui_engine._redis.commands.keys import QueueKeys
-from chasqui_engine.admin.repeatables import RepeatableOperations
+from chasqui_engine.admin.operations.base import Operations
 from chasqui_engine.codec.envelope import decode_delayed, decode_job, encode_failure
 from chasqui_engine.runtime.clock import monotonic
 from chasqui_engine.values.job import JobId
@@ -26,7 +26,7 @@ _POLL_S = 0.05
 _ALL = 2**40
 
 
-class AbortOperations(RepeatableOperations):
+class AbortOperations(Operations):
     """The part of `QueueOperations` that concerns aborts."""
 
     async def abort(self, job_id: JobId, *, timeout: float = DEFAULT_ABORT_S, group: str = "default") -> AbortState:

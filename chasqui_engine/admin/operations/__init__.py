@@ -1,0 +1,1 @@
+"""The methods that `Queue`, `SyncQueue`, `Producer` and `QueueAdmin` share: all but adding and running jobs."""
