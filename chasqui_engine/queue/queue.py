@@ -31,8 +31,10 @@ from chasqui_engine.queue.coercion import (
 )
 from chasqui_engine.queue.defaults import JobDefaults
 from chasqui_engine.queue.producer import Producer
+from chasqui_engine.queue.traced_producer import connector_of
 from chasqui_engine.runtime.clock import now_ms
 from chasqui_engine.schedule.spec import RepeatableMeta, RepeatableSpec
+from chasqui_engine.tracing import Tracing, TracingLike
 from chasqui_engine.values.config import ProducerConfig, WhenFull
 from chasqui_engine.values.errors import ChasquiError, ConfigError, ShutdownError
 from chasqui_engine.values.job import Addition, AddOptions, Job, JobId
@@ -50,6 +52,7 @@ class Queue(QueueOperations):
       `Worker`.
     - `default_job_options`: `attempts`, `backoff`, `delay_ms` or `delay` of jobs whose `add` does not say them, in a
       dict; repeatables keep to their own.
+    - `tracing`: whether adds make OpenTelemetry spans; True, or a `TracerProvider` other than the program's.
     - `connection_patience`: seconds to wait for an unreachable server; by default 0 to connect and 5 later.
     """
 
@@ -67,6 +70,7 @@ class Queue(QueueOperations):
         connection_patience: float | None = None,
         default_job_options: Mapping[str, Any] | None = None,
         priority_max_wait_secs: int | None = None,
+        tracing: TracingLike = False,
     ) -> None:
         given = {
             "max_stream_len": max_stream_len,
@@ -82,6 +86,7 @@ class Queue(QueueOperations):
         self._fetch = credential_provider
         self._patience_s = connection_patience
         self._defaults = JobDefaults.of(default_job_options)
+        self._connect = connector_of(Tracing.of(tracing, name))
         # A connection belongs to its event loop; a program that runs several in turn has one for each.
         self._producers: dict[asyncio.AbstractEventLoop, asyncio.Task[Producer]] = {}
         self._plain: dict[str, AddOptions] = {}
@@ -327,7 +332,7 @@ class Queue(QueueOperations):
         if opening is None or (opening.done() and opening.exception() is not None):
             for ended in [other for other in self._producers if other.is_closed()]:
                 del self._producers[ended]
-            connecting = Producer.connect(
+            connecting = self._connect(
                 self._url, self._config, credential_provider=self._fetch, connection_patience=self._patience_s
             )
             opening = self._producers[loop] = asyncio.create_task(connecting)

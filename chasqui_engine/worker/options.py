@@ -9,7 +9,7 @@ from chasqui_engine.queue.coercion import as_backoff
 from chasqui_engine.values.config import ConsumerConfig, SchedulerConfig
 from chasqui_engine.values.validation import check_whole_number
 
-_OTHERS = {"self", "name", "handler", "redis_url", "tls", "credential_provider", "middleware"}
+_OTHERS = {"self", "name", "handler", "redis_url", "tls", "credential_provider", "middleware", "tracing"}
 """Arguments that are no settings of a consumer."""
 _FIELDS = {
     "read_block_ms": "block_ms",

@@ -14,6 +14,7 @@ from chasqui_engine.consumer.listening.listeners import Listener, Listeners
 from chasqui_engine.metrics.events import MetricsSink
 from chasqui_engine.queue.coercion import BackoffLike
 from chasqui_engine.runtime.aio import StopSignal
+from chasqui_engine.tracing import Tracing, TracingLike
 from chasqui_engine.values.config import RunPlainIn, TimeLimit
 from chasqui_engine.values.errors import ConfigError
 from chasqui_engine.values.ids import worker_name
@@ -46,6 +47,7 @@ class Worker:
     - `shutdown_deadline_secs`: how long running jobs may take to end at a stop (30).
     - `log_job_ids`: whether `JobIdFilter` can say which job a log record of a handler belongs to.
     - `middleware`: `async def middleware(job, call_next)` functions around each run, the first outermost.
+    - `tracing`: whether runs make OpenTelemetry spans; True, or a `TracerProvider` other than the program's.
     - `credential_provider`: a function that gives user and password whenever a connection is opened.
     - `read_block_ms`, `read_count` and the others: as in `ConsumerConfig`, which says what each is for.
     """
@@ -90,6 +92,7 @@ class Worker:
         relay: bool = False,
         log_job_ids: bool = False,
         middleware: Sequence[Middleware] = (),
+        tracing: TracingLike = False,
         events_enabled: bool = True,
         metrics: MetricsSink | None = None,
     ) -> None:
@@ -100,6 +103,8 @@ class Worker:
         self._handler = check_handler(handler)
         self._listeners = Listeners()
         around = check_middleware(middleware)
+        if traces := Tracing.of(tracing, queue_name):
+            around = (traces.middleware(group), *around)
         self._consumer = Consumer(
             apply_tls(redis_url, tls),
             self._config,

@@ -65,6 +65,7 @@ FIELDS: dict[str, dict[str, Any]] = {
     "connection_patience": _number(
         "Patience", "Seconds to wait for an unreachable server when adding a job; defaults to 30."
     ),
+    "tracing": _switch("Traces", "Whether adding a job makes an OpenTelemetry span, which the job's run continues."),
     "dedup_ttl_secs": _number("Id kept for", "Seconds for which a job id stays taken after the job was due."),
 }
 

@@ -24,7 +24,10 @@ _NUMBERS = ("max_stream_len", "max_delay_secs", "dedup_ttl_secs")
 _SENTINEL_WORDS = ("sentinel_username", "sentinel_password", "sentinel_tls")
 _PLACES = ("url", "sentinel", "cluster", "embedded")
 ALLOWED_EXTRAS = frozenset(
-    {*_PLACES, "tls", "queue_name", "when_full", "connection_patience", *TLS_WORDS, *_SENTINEL_WORDS, *_NUMBERS}
+    {
+        *(*_PLACES, "tls", "queue_name", "when_full", "tracing", "connection_patience"),
+        *(*TLS_WORDS, *_SENTINEL_WORDS, *_NUMBERS),
+    }
 )
 
 _DEFAULT_PORTS = {"sentinel": 26379, "cluster": 6379, "": 6379}
@@ -112,6 +115,8 @@ def _settings(connection: ConnectionLike) -> Settings:
     options: dict[str, Any] = {name: whole_number(name, extras[name]) for name in _NUMBERS if name in extras}
     if "when_full" in extras:
         options["when_full"] = str(extras["when_full"])
+    if flag(extras, "tracing"):
+        options["tracing"] = True
     return Settings(
         url=_url(connection, extras, places[0] if places else ""),
         queue_name=extras.get("queue_name"),

@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 from airflow import __version__ as airflow_version
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
 from redis import Redis
 
 from chasqui_engine import ConfigError, version
+from chasqui_engine._redis.commands.keys import QueueKeys
 from chasqui_provider.hooks.chasqui import ChasquiHook
 from tests.provider.helpers import worker_thread
 from tests.servers import REDIS_7, ServerProcess, make_tls_files
@@ -22,6 +25,17 @@ def test_blocking_queue(queue_url: str, queue_name: str) -> None:
         job = queue.add("hello", {"n": 1}, job_id="one", delay_ms=60_000)
         assert job.id == "one"
         assert queue.cancel_delayed("one")
+
+
+def test_an_add_continues_the_span_of_its_task_where_tracing_is_on(
+    valkey_url: str, connect: Any, queue_name: str
+) -> None:
+    task = TracerProvider().get_tracer("test").start_span("task")
+    connect(url=valkey_url, extra={"tracing": True})
+    with ChasquiHook().get_queue(queue_name) as queue, trace.use_span(task):
+        queue.add("hello", {"n": 1})
+    (entry,) = Redis.from_url(valkey_url).xrange(QueueKeys(queue_name).stream)
+    assert f"{task.get_span_context().trace_id:032x}".encode() in entry[1][b"h"]
 
 
 async def test_async_queue(queue_url: str, queue_name: str) -> None:

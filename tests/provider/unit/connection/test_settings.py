@@ -58,6 +58,8 @@ def test_queue_options_are_numbers_whatever_the_form_sends() -> None:
     extra = {"max_stream_len": "10", "when_full": "trim", "dedup_ttl_secs": 5, "max_delay_secs": "", "queue_name": "q"}
     settings = settings_of(connection(extra))
     assert settings.queue_options == {"max_stream_len": 10, "when_full": "trim", "dedup_ttl_secs": 5}
+    assert settings_of(connection({"tracing": "true"})).queue_options == {"tracing": True}
+    assert settings_of(connection({"tracing": False})).queue_options == {}
     assert settings.name_of(None) == "q"
     assert settings.name_of("other") == "other"
 
