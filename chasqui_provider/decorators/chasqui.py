@@ -22,6 +22,7 @@ class _ChasquiDecoratedOperator(DecoratedOperator, ChasquiEnqueueOperator):
         "run_at",
         "attempts",
         "backoff",
+        "priority",
         "job_id",
     )
     template_fields_renderers: ClassVar[dict[str, str]] = {**DecoratedOperator.template_fields_renderers}

@@ -13,7 +13,7 @@ from chasqui_provider.operators.enqueue import ADDED, ChasquiOperator, add_optio
 from chasqui_provider.operators.job_ids import task_job_id
 from chasqui_provider.operators.lineage import AddsToQueue
 
-_JOB_FIELDS = frozenset({"payload", "name", "job_id", "delay", "run_at", "attempts", "backoff"})
+_JOB_FIELDS = frozenset({"payload", "name", "job_id", "delay", "run_at", "attempts", "backoff", "priority"})
 
 Payloads = Iterable[Any] | Callable[..., Iterable[Any]] | Any
 
@@ -25,17 +25,25 @@ class ChasquiBulkEnqueueOperator(AddsToQueue, ChasquiOperator):
         runs, with what it takes of the task's context by name. What it yields is read a chunk at a time and never held
         whole.
     :param items_are_jobs: each item is a mapping with `payload` and, as it likes, `name`, `job_id`, `delay`,
-        `run_at`, `attempts` and `backoff`, instead of a bare payload.
+        `run_at`, `attempts`, `backoff` and `priority`, instead of a bare payload.
     :param job_name: the name of jobs that bring none.
     :param attempts: runs of jobs that bring no number.
     :param backoff: pause between the runs of jobs that bring none.
+    :param priority: of jobs that bring none: 0 is the first.
     :param chunk_size: jobs that are read and written together.
     :param fresh_ids: ask for new ids at every try; by default they are made of dag, run, task, map index, clears and
         the item's place, so that a retry of a task that failed halfway adds only what is missing, and a clear adds all.
     :param return_ids: put the ids into the XCom.
     """
 
-    template_fields: Sequence[str] = (*ChasquiOperator.template_fields, "payloads", "job_name", "attempts", "backoff")
+    template_fields: Sequence[str] = (
+        *ChasquiOperator.template_fields,
+        "payloads",
+        "job_name",
+        "attempts",
+        "backoff",
+        "priority",
+    )
     shallow_copy_attrs: Sequence[str] = ("payloads",)
 
     def __init__(
@@ -46,6 +54,7 @@ class ChasquiBulkEnqueueOperator(AddsToQueue, ChasquiOperator):
         job_name: str = "",
         attempts: int | str | None = None,
         backoff: Any = None,
+        priority: int | str | None = None,
         chunk_size: int = 1000,
         fresh_ids: bool = False,
         return_ids: bool = False,
@@ -59,6 +68,7 @@ class ChasquiBulkEnqueueOperator(AddsToQueue, ChasquiOperator):
         self.job_name = job_name
         self.attempts = attempts
         self.backoff = backoff
+        self.priority = priority
         self.chunk_size = chunk_size
         self.fresh_ids = fresh_ids
         self.return_ids = return_ids
@@ -103,6 +113,7 @@ class ChasquiBulkEnqueueOperator(AddsToQueue, ChasquiOperator):
             "name": as_text("job_name", self.job_name),
             "attempts": as_int("attempts", self.attempts),
             "backoff": as_backoff(self.backoff),
+            "priority": as_int("priority", self.priority),
         }
         for place, item in enumerate(items):
             default_id = None if self.fresh_ids else task_job_id(context, place)
@@ -126,7 +137,8 @@ def _job(fields: dict[str, Any], default_id: str | None) -> dict[str, Any]:
     options = add_options(fields)
     name = as_text("name", fields["name"]) or ""
     job_id = as_text("job_id", fields.get("job_id")) or default_id
-    AddOptions(id=job_id, retry=JobRetryOverride(options.get("attempts"), options.get("backoff")), name=name)
+    retry = JobRetryOverride(options.get("attempts"), options.get("backoff"))
+    AddOptions(id=job_id, retry=retry, name=name, priority=options.get("priority", 0))
     if job_id is not None:
         options["job_id"] = job_id
     return {"name": name, "data": from_json(fields["payload"]), **options}

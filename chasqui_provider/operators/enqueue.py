@@ -38,6 +38,7 @@ def add_options(source: Any) -> dict[str, Any]:
         "delay_ms": run_at,
         "attempts": as_int("attempts", get("attempts")),
         "backoff": as_backoff(get("backoff")),
+        "priority": as_int("priority", get("priority")),
     }
     return {name: value for name, value in given.items() if value is not None}
 
@@ -83,6 +84,8 @@ class ChasquiEnqueueOperator(AddsToQueue, ChasquiOperator):
     :param run_at: run it at this time.
     :param attempts: runs in all before the job is dead; the worker's number if left out.
     :param backoff: pause between them: milliseconds, or the fields of a `BackoffSpec`.
+    :param priority: 0 is the first; a job of 1 or more waits until no job of a smaller one does. Pools and
+        `priority_weight` order the tasks that add, this orders the jobs that they added.
     :param job_id: by default one made of dag, run, task, map index and clears, so that a retry does not add the job
         again, and a clear does. An id that is given is used as it is, after a clear too.
     :param fresh_id: ask for a new id at every try instead.
@@ -103,6 +106,7 @@ class ChasquiEnqueueOperator(AddsToQueue, ChasquiOperator):
         "run_at",
         "attempts",
         "backoff",
+        "priority",
         "job_id",
     )
     template_fields_renderers: ClassVar[dict[str, str]] = {"payload": "json"}
@@ -116,6 +120,7 @@ class ChasquiEnqueueOperator(AddsToQueue, ChasquiOperator):
         run_at: Any = None,
         attempts: int | str | None = None,
         backoff: Any = None,
+        priority: int | str | None = None,
         job_id: str | int | None = None,
         fresh_id: bool = False,
         wait_for_result: bool = False,
@@ -133,6 +138,7 @@ class ChasquiEnqueueOperator(AddsToQueue, ChasquiOperator):
         self.run_at = run_at
         self.attempts = attempts
         self.backoff = backoff
+        self.priority = priority
         self.job_id = job_id
         self.fresh_id = fresh_id
         self.wait_for_result = wait_for_result

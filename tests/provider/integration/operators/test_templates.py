@@ -34,6 +34,15 @@ def test_what_templates_make_is_understood(
             ChasquiEnqueueOperator(
                 task_id="plain", queue_name=queue_name, delay="{{ none }}", attempts="{{ none }}", job_id="{{ none }}"
             ),
+            ChasquiEnqueueOperator(task_id="urgent", queue_name=queue_name, job_id="5", priority="{{ 2 + 3 }}"),
+            ChasquiBulkEnqueueOperator(
+                task_id="lanes",
+                queue_name=queue_name,
+                payloads=[{"payload": 1, "priority": 7}, {"payload": 2}],
+                items_are_jobs=True,
+                fresh_ids=True,
+                priority="{{ 6 }}",
+            ),
         ]
     context["ti"].xcom_pull = lambda task_ids: [{"n": 1}, {"n": None}, "it's"]
     context["macros"] = SimpleNamespace(timedelta=timedelta)
@@ -42,5 +51,7 @@ def test_what_templates_make_is_understood(
         task.execute(context)
     with SyncQueue(queue_name, redis_url=valkey_queue_url) as queue:
         counts, late = queue.counts(), queue.get_job("42")
+        lanes = [(job.payload, job.priority) for job in queue.get_jobs("prioritized")]
     assert (counts.waiting, counts.delayed) == (4, 1)
+    assert lanes == [(None, 5), (2, 6), (1, 7)]
     assert (late.name, late.state) == ("7", "delayed")
