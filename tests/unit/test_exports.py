@@ -16,6 +16,7 @@ NAMES = [
     "AddOptions",
     "BackoffKind",
     "BackoffSpec",
+    "BatchError",
     "ChasquiError",
     "ConfigError",
     "Consumer",

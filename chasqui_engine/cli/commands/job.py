@@ -1,7 +1,8 @@
-"""`chasqui job`: the state and history of one job, and removing jobs."""
+"""`chasqui job`: the state and history of one job, and removing and aborting jobs."""
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import fields
 from typing import Annotated, Any
 
@@ -9,7 +10,15 @@ import typer
 from typer.core import TyperGroup
 
 from chasqui_engine import JobInfo, JobState, Producer
-from chasqui_engine.cli.input.params import GroupOption, IdArguments, QueueOption, queue_and_one, queue_and_rest
+from chasqui_engine.admin import AbortState
+from chasqui_engine.cli.input.params import (
+    GroupOption,
+    IdArguments,
+    QueueOption,
+    parse_duration_ms,
+    queue_and_one,
+    queue_and_rest,
+)
 from chasqui_engine.cli.output.formatting import ago, brief
 from chasqui_engine.cli.output.letter_blocks import traceback_lines
 from chasqui_engine.cli.output.terminal import one_line
@@ -39,11 +48,12 @@ def register(app: typer.Typer) -> None:
     group = typer.Typer(
         no_args_is_help=True,
         cls=_ShowByDefault,
-        help="One job: show (chasqui job ID does the same), logs, remove.",
+        help="One job: show (chasqui job ID does the same), logs, remove, abort.",
     )
     command(group, "show")(show)
     command(group, "logs")(logs)
     command(group, "remove")(remove)
+    command(group, "abort")(abort)
     app.add_typer(group, name="job", rich_help_panel="Inspect")
 
 
@@ -108,6 +118,39 @@ async def remove(
     if any(report["active"] for report in reports.values()):
         return FAILED
     return 0 if all(any(report.values()) for report in reports.values()) else NOT_THERE
+
+
+async def abort(
+    session: Session,
+    words: IdArguments,
+    queue: QueueOption = None,
+    timeout: Annotated[
+        str, typer.Option("--timeout", metavar="TIME", help="How long to wait until a running job has stopped.")
+    ] = "5s",
+    group: GroupOption = "default",
+) -> int:
+    """Stop jobs wherever they are: those that wait or are delayed do not run, a running one is stopped by its worker.
+
+    Exit code 1: a job runs on, though it is to stop; 3: a job is unknown, or has ended.
+    """
+    name, job_ids = queue_and_rest(words, queue, "ID")
+    timeout_s = parse_duration_ms(timeout) / 1000
+    async with session.producer(name) as producer:
+        states = await asyncio.gather(*(producer.abort(one, timeout=timeout_s, group=group) for one in job_ids))
+    lines = [f"{brief(job_id, 1024)}: {_ABORTS[state]}" for job_id, state in zip(job_ids, states, strict=True)]
+    answer = [{"id": job_id, "state": state} for job_id, state in zip(job_ids, states, strict=True)]
+    session.answer(answer, lambda: "\n".join(lines))
+    if "requested" in states:
+        return FAILED
+    return NOT_THERE if "gone" in states else 0
+
+
+_ABORTS: dict[AbortState, str] = {
+    "removed": "removed, it had not begun",
+    "aborted": "aborted, its worker has stopped it",
+    "requested": "requested, its worker has not stopped it yet",
+    "gone": "not found, or it has ended",
+}
 
 
 def _describe_removal(report: dict[str, bool]) -> str:

@@ -22,6 +22,8 @@ router = APIRouter(prefix="/api/queue")
 
 _MOST_MS = 10**14
 _MOST_ATTEMPTS = 2**32 - 1
+_ABORT_S = 2.0
+"""How long the page waits for a worker to stop a job."""
 
 
 class _Body(BaseModel):
@@ -138,6 +140,18 @@ async def remove_job(dashboard: DashboardDep, user: Editor, ref: QueueRef, reque
         entry["count"] = int(any(found for place, found in report.items() if place != "active"))
     dashboard.refresh(ref)
     return answer({"selected": 1, "done": entry["count"], "active": report["active"]})
+
+
+@router.post("/job/abort")
+async def abort_job(dashboard: DashboardDep, user: Editor, ref: QueueRef, request: Request) -> Response:
+    """Stops a job wherever it is; waits a moment for the worker that runs it."""
+    job_id = check_job_id((await read_body(request, OneJob)).id)
+    with audit.record(user, "abort", ref.connection, ref.queue, ids=[job_id]) as entry:
+        async with dashboard.producer(ref) as producer:
+            state = await producer.abort(job_id, timeout=_ABORT_S, group=dashboard.settings.group)
+        entry.update(state=state, count=int(state in ("removed", "aborted")))
+    dashboard.refresh(ref)
+    return answer({"selected": 1, "done": entry["count"], "state": state})
 
 
 @router.post("/add")

@@ -1,4 +1,4 @@
-"""`job remove` and `queue drain|clean|delete`: what they delete, and that they ask first."""
+"""`job remove`, `job abort` and `queue drain|clean|delete`: what they delete, and that they ask first."""
 
 from __future__ import annotations
 
@@ -51,6 +51,18 @@ def test_a_running_job_is_not_removed(cli: Callable[..., Any], queue: SyncQueue,
     said = cli("job", "remove", "runs", "-q", queue.name)
     assert (said.code, said.out.strip()) == (1, "runs: running, left alone")
     assert queue.counts().active == 1
+
+
+def test_jobs_are_aborted_and_each_is_told(cli: Callable[..., Any], queue: SyncQueue, client: redis.Redis) -> None:
+    queue.add("n", 1, job_id="runs")
+    give_out(client, queue)
+    queue.add("n", 2, job_id="later", delay_ms=60_000)
+    said = cli("job", "abort", "later", "nobody", "-q", queue.name)
+    assert said.code == 3
+    assert said.out.splitlines() == ["later: removed, it had not begun", "nobody: not found, or it has ended"]
+    said = cli("job", "abort", queue.name, "runs", "--timeout", "100ms", "--json")
+    assert (said.code, said.json) == (1, [{"id": "runs", "state": "requested"}])
+    assert client.zcard(f"{{chasqui:{queue.name}}}:aborts") == 1
 
 
 def test_draining(cli: Callable[..., Any], queue: SyncQueue, client: redis.Redis) -> None:

@@ -277,3 +277,15 @@ def test_hidden_payloads_cannot_be_edited(open_tab: OpenTab, queue: SyncQueue, c
     page = open_tab(AnyGuard(), payloads="mask").open(f"{page_of(queue)}/jobs/job-1")
     expect(page.locator('[data-act="replay"]')).to_be_visible()
     expect(page.locator('[data-act="edit"]')).to_have_count(0)
+
+
+def test_a_running_job_is_aborted_from_its_page(open_tab: OpenTab, queue: SyncQueue, client: redis.Redis) -> None:
+    job_id = queue.add("n", 1).id
+    client.xgroup_create(queue._queue.stream_key, "default", "0")
+    client.xreadgroup("default", "silent", {queue._queue.stream_key: ">"})
+    page = open_tab(AnyGuard()).open(f"{page_of(queue)}/jobs/{job_id}")
+    expect(page.locator("#state")).to_have_text("active")
+    press(page, "abort")
+    dialog_of(page, action="Abort")
+    told(page, "The job is to be aborted. Its worker has not stopped it yet.")
+    assert client.zcard(f"{{chasqui:{queue.name}}}:aborts") == 1

@@ -30,6 +30,7 @@ CHANGES = (
     "queue/delayed/reschedule",
     "queue/delayed/cancel",
     "queue/job/remove",
+    "queue/job/abort",
     "queue/add",
     "queue/repeatables/fire",
 )

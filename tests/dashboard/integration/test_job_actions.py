@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
@@ -9,12 +10,15 @@ import msgpack
 import pytest
 
 from chasqui_engine import JobState, Queue, RepeatPattern
+from tests.support.consumers import consuming
 from tests.support.dashboards import audited, dead_fields, dead_key
 from tests.support.queues import delayed_jobs, server_ms, waiting_jobs
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
 
+    from chasqui_engine import Job
     from tests.dashboard.integration.conftest import Api, Opener
 
 HOUR_MS = 3_600_000
@@ -74,6 +78,28 @@ async def test_one_job_is_removed_wherever_it_is_unless_it_runs(
     assert [one["count"] for one in audited(log)] == [1, 1, 1, 0, 0]
 
 
+async def test_one_job_is_aborted_wherever_it_is(
+    api: Api, queue: Queue, redis_url: str, log: pytest.LogCaptureFixture
+) -> None:
+    begun = []
+
+    async def run(job: Job) -> None:
+        begun.append(job.id)
+        await asyncio.sleep(60)
+
+    later = (await queue.add("n", 1, delay_ms=HOUR_MS)).id
+    running = (await queue.add("n", 2)).id
+    async with consuming(redis_url, queue.name, run):
+        await until(lambda: begun)
+        for job_id, state in ((later, "removed"), (running, "aborted"), (running, "gone")):
+            answer = await api.post("queue/job/abort", {"id": job_id})
+            assert answer == {"selected": 1, "done": int(state != "gone"), "state": state}
+    told = [(one["action"], one["ids"], one["state"], one["count"]) for one in audited(log)]
+    assert told == [
+        ("abort", [later], "removed", 1), ("abort", [running], "aborted", 1), ("abort", [running], "gone", 0)
+    ]  # fmt: skip
+
+
 async def test_a_job_is_added_with_all_its_options(
     api: Api, queue: Queue, raw: Redis, log: pytest.LogCaptureFixture
 ) -> None:
@@ -112,6 +138,7 @@ async def test_a_job_is_added_with_all_its_options(
         ("delayed/reschedule", {"ids": ["a"]}, "at_ms: Field required"),
         ("waiting/remove", {"ids": ["*"]}, "is not the id of"),
         ("job/remove", {"id": ""}, "job_id"),
+        ("job/abort", {"id": " "}, "job_id"),
         ("dead/edit", {"id": "1-1", "payload": "nope"}, "payload: not JSON"),
         ("dead/edit", {"id": "x", "payload": "1"}, "is not the id of"),
         ("repeatables/fire", {}, "key: Field required"),

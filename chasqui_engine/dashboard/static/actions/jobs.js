@@ -90,6 +90,33 @@ const removeOne = {
     }),
 };
 
+const ABORTED = {
+  __proto__: null,
+  removed: "The job was aborted. It had not begun.",
+  aborted: "The job was aborted. Its worker has stopped it.",
+  requested: "The job is to be aborted. Its worker has not stopped it yet.",
+  gone: "Nothing was aborted: the job has ended.",
+};
+
+const abort = {
+  name: "abort",
+  label: "Abort",
+  kind: "danger",
+  work: (place, [id]) =>
+    act({
+      path: "api/queue/job/abort",
+      place,
+      body: { id },
+      sure: {
+        title: "Abort?",
+        text: "Stops this job while it runs. It ends as aborted: it is not retried, and leaves no dead letter.",
+        action: "Abort",
+        danger: true,
+      },
+      say: (answer) => ABORTED[answer.state],
+    }),
+};
+
 // By the list, for what is selected there: waiting jobs by their entries, delayed ones by their ids.
 export const OF_LIST = { waiting: [removeWaiting], delayed: [runNow, reschedule, cancel] };
 
@@ -97,6 +124,7 @@ export const OF_LIST = { waiting: [removeWaiting], delayed: [runNow, reschedule,
 const OF_STATE = {
   __proto__: null,
   waiting: [removeOne],
+  active: [abort],
   delayed: [runNow, reschedule, cancel],
   failed: [{ ...runNow, label: "Retry now" }, reschedule, cancel],
   completed: [removeOne],
