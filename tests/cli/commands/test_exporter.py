@@ -74,6 +74,7 @@ def test_it_tells_the_state_of_every_queue(server: ServerProcess, tmp_path: Path
     assert 120 <= old.pop("repeatables_lag_seconds") < 180
     assert old == {
         "waiting_jobs": 1,
+        "prioritized_jobs": 0,
         "active_jobs": 0,
         "delayed_jobs": 1,
         "dead_letters": 1,
