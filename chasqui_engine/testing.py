@@ -73,7 +73,7 @@ async def list_added(queue: Queue | SyncQueue) -> list[Job]:
     """The jobs that wait or are delayed."""
     found: list[Job] = []
     async with _open(queue) as own:
-        for state in ("waiting", "delayed"):
+        for state in ("waiting", "prioritized", "delayed"):
             cursor: str | None = None
             while True:
                 jobs, cursor = await own.get_jobs_page(state, limit=_PAGE, cursor=cursor)

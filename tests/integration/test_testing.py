@@ -91,8 +91,10 @@ async def test_added_jobs_are_found_by_name_payload_and_number(queue: Queue) -> 
     await queue.add("mail", {"to": "bob"}, delay_ms=60_000)
     assert (await assert_added(queue, name="mail", payload={"to": "bob"})).payload == {"to": "bob"}
     await assert_added(queue, name="mail", count=2)
+    await queue.add("first", {"to": "cleo"}, priority=3)
+    await assert_added(queue, name="first", count=1)
     await assert_added(queue, payload=lambda payload: payload["to"].startswith("a"), count=1)
-    assert {job.payload["to"] for job in await list_added(queue)} == {"ada", "bob"}
+    assert {job.payload["to"] for job in await list_added(queue)} == {"ada", "bob", "cleo"}
 
 
 async def test_an_assertion_that_fails_says_what_is_there(queue: Queue) -> None:

@@ -213,7 +213,8 @@ class Work(NamedTuple):
 async def find_work(link: Link, member: GroupMember, *, delayed: bool, repeatables: bool) -> Work:
     """What there is to do for the consumer; without what is delayed, or repeatable, if it does not care for that."""
     keys = member.keys
-    reply = await link.run(_FIND_WORK, [keys.stream, keys.delayed, keys.repeat], [member.group, member.consumer])
+    used = [keys.stream, keys.delayed, keys.repeat, keys.prio]
+    reply = await link.run(_FIND_WORK, used, [member.group, member.consumer])
     waiting, in_flight, due, to_fire = map(bool, reply)
     return Work(waiting, in_flight, due and delayed, to_fire and repeatables)
 

@@ -70,6 +70,16 @@ async def test_a_burst_runs_what_is_due_and_leaves_what_is_not(redis_url: str, q
         assert (await queue.counts()).delayed == 1
 
 
+async def test_a_burst_runs_jobs_that_wait_for_their_priority(redis_url: str, queue_name: str) -> None:
+    async with Queue(queue_name, redis_url=redis_url) as queue:
+        for number in range(50):
+            await queue.add("n", number, priority=number % 5 + 1)
+        seen = Recorder()
+        await run_burst(redis_url, queue_name, seen, concurrency=2)
+        assert sorted(seen.payloads) == list(range(50))
+        assert (await queue.counts()).delayed == 0
+
+
 async def test_a_burst_leaves_retries_that_are_not_due(redis_url: str, queue_name: str) -> None:
     async def fail(job: Any) -> None:
         raise HandlerError("no")
