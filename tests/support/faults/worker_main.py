@@ -1,8 +1,9 @@
 """A worker process that writes down what it ran: `python -m tests.support.faults.worker_main SETTINGS`.
 
 SETTINGS is JSON: url, queue, ledger (a file), work_ms, spread (of the work, 0 to 1), engine (`chasqui_engine` or
-`chasquimq`, which has a `Worker` of the same kind), and whatever else `Worker` takes. A job's data is its number, or a
-number and the name of one of `ACTS`. SIGUSR1 makes it write how many tasks it has, beside the ledger.
+`chasquimq`, which has a `Worker` of the same kind), and whatever else `Worker` takes: with `batch_size` the handler
+takes lists. A job's data is its number, or a number and the name of one of `ACTS`. SIGUSR1 makes it write how many
+tasks it has, beside the ledger.
 """
 
 from __future__ import annotations
@@ -50,7 +51,14 @@ async def main(settings: dict[str, object]) -> None:
         write_down(ledger, "end", number)
         return value
 
-    worker = engine.Worker(queue, handle, redis_url=url, **settings)
+    async def handle_batch(jobs: list[Any]) -> None:
+        for job in jobs:
+            write_down(ledger, "start", job.data)
+        await asyncio.sleep(work_s * random.uniform(1 - spread, 1 + spread))
+        for job in jobs:
+            write_down(ledger, "end", job.data)
+
+    worker = engine.Worker(queue, handle_batch if "batch_size" in settings else handle, redis_url=url, **settings)
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, lambda: asyncio.ensure_future(worker.close()))
     loop.add_signal_handler(signal.SIGUSR1, write_tasks, path)
