@@ -15,6 +15,7 @@ from chasqui_engine import (
     ConfigError,
     HandlerRegistry,
     Job,
+    JobAbortedError,
     JobFailedError,
     Queue,
     RetryLater,
@@ -236,6 +237,30 @@ async def test_a_stop_lets_the_batch_end_and_leaves_the_rest(redis_url: str, raw
     assert ended == begun
     assert await raw.xlen(QueueKeys(queue_name).stream) == 100 - len(ended)
     assert await pending(raw, queue_name) == {}
+
+
+async def test_an_abort_ends_its_job_and_the_call_goes_on_for_the_others(
+    redis_url: str, queue_name: str, queue: Queue
+) -> None:
+    began, gate = asyncio.Event(), asyncio.Event()
+
+    async def handle(jobs: list[Job]) -> list[str]:
+        began.set()
+        await gate.wait()
+        return ["done"] * len(jobs)
+
+    jobs = await queue.add_bulk([{"name": "n", "data": number} for number in range(3)])
+    worker = Worker(queue_name, handle, redis_url=redis_url, batch_size=3, store_results=True, **QUICK)
+    run = asyncio.create_task(worker.run())
+    await asyncio.wait_for(began.wait(), PATIENCE_S)
+    assert await queue.abort(jobs[1].id, timeout=PATIENCE_S) == "aborted"
+    gate.set()
+    assert await queue.wait_for_result(jobs[0].id, timeout=PATIENCE_S) == "done"
+    assert await queue.wait_for_result(jobs[2].id, timeout=PATIENCE_S) == "done"
+    with pytest.raises(JobAbortedError):
+        await queue.wait_for_result(jobs[1].id, timeout=PATIENCE_S)
+    await worker.close()
+    await run
 
 
 async def test_a_batch_of_a_registry_is_of_jobs_of_its_names(redis_url: str, queue_name: str, queue: Queue) -> None:
