@@ -28,6 +28,8 @@ from chasqui_engine.runtime.clock import now_ms
 
 router = APIRouter(prefix="/api")
 
+_LOG_LINES = 200
+
 Minutes = Annotated[int, Query()]
 
 
@@ -131,10 +133,12 @@ async def read_job(dashboard: DashboardDep, user: Viewer, ref: QueueRef, job_id:
         info = await producer.get_job(job_id, group=dashboard.settings.group, payload_chars=WHOLE_CHARS)
         result = await producer.get_result(job_id) if info.state is JobState.COMPLETED else None
         events = await producer.events_of_job(job_id)
+        lines, count = await producer.get_job_logs(job_id, end=_LOG_LINES - 1, asc=False)
     facts = await asyncio.to_thread(
         lambda: {
             "job": serializers.serialize_job(info, result, payloads),
             "events": [serializers.serialize_event(one, payloads) for one in events],
+            "log": serializers.serialize_log(lines[::-1], count, payloads),
         }
     )
     return answer({**facts, "now_ms": now_ms()})

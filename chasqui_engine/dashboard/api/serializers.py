@@ -182,6 +182,11 @@ def _result_text(result: bytes, payloads: Payloads, *, brief: bool = False) -> s
         return f"cannot be read: {err.args[0]}"
 
 
+def serialize_log(lines: list[str], count: int, payloads: Payloads) -> dict[str, Any]:
+    """The newest lines of a job's log. They may quote the payload, so they are hidden with it."""
+    return {"lines": lines if payloads == "show" else None, "count": count}
+
+
 def serialize_event(one: QueueEvent, payloads: Payloads) -> dict[str, Any]:
     """An event of a job."""
     fields = dict(one.fields)

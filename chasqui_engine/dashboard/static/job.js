@@ -27,7 +27,7 @@ export async function showJob(main, at, { me, crumbs, tell }) {
   async function look() {
     const found = await get("api/queue/job", params);
     setNow(found.now_ms);
-    const state = JSON.stringify([found.job, found.events]);
+    const state = JSON.stringify([found.job, found.events, found.log]);
     if (state !== drawn) redraw(found);
     drawn = state;
     tell("poll", SETTLED.has(found.job.state) ? "" : "Updating");
@@ -59,9 +59,10 @@ export async function showJob(main, at, { me, crumbs, tell }) {
   await look();
 }
 
-function draw(main, { job, events }, context) {
+function draw(main, { job, events, log }, context) {
   const state = h("span", { class: `badge ${STATES[job.state] ?? ""}`, id: "state", text: job.state });
   const life = h("section", { class: "card" }, titled("Timeline"), timeline(events, job));
+  const story = h("div", { class: "stack" }, life, log.count ? logOf(log) : null);
   main.replaceChildren(
     h(
       "div",
@@ -71,7 +72,7 @@ function draw(main, { job, events }, context) {
       h("span", { class: "spacer" }),
       h("div", { class: "row", id: "acts" }, context.me.may_change ? buttons(job, context) : []),
     ),
-    h("div", { class: "two uneven" }, life, h("div", { class: "stack" }, about(job), data(job, context.me))),
+    h("div", { class: "two uneven" }, story, h("div", { class: "stack" }, about(job), data(job, context.me))),
   );
 }
 
@@ -117,6 +118,12 @@ function runs(job) {
 
 function pre(text) {
   return h("pre", { text });
+}
+
+function logOf({ lines, count: all }) {
+  const shown = lines ? lines.join("\n") : "hidden by a setting of the dashboard";
+  const rest = lines && all > lines.length ? h("p", { class: "muted", text: `The last ${count(lines.length)} of ${count(all)} lines` }) : null;
+  return h("section", { class: "card" }, titled("Log"), h("div", { class: "padded" }, rest, h("pre", { class: "log", text: shown })));
 }
 
 function data(job, me) {

@@ -229,6 +229,7 @@ async def test_one_dead_letter_whole_and_one_that_is_gone(api: Api, raw: Redis, 
 
 async def test_a_death_is_shown_with_its_traceback(api: Api, queue: Queue, redis_url: str) -> None:
     async def dig(job: Job) -> None:
+        job.log("one metre down")
         raise UnrecoverableError("bedrock")
 
     job = await queue.add("dig", 1)
@@ -238,6 +239,8 @@ async def test_a_death_is_shown_with_its_traceback(api: Api, queue: Queue, redis
     await worker.close()
     await running
     assert "in dig\n" in told["job"]["traceback"]
+    assert told["log"] == {"lines": ["one metre down"], "count": 1}
+    assert told["job"]["consumer"] == worker.consumer_id
     [failed] = [event for event in told["events"] if event["event"] == "failed"]
     assert failed["fields"]["error_type"] == "UnrecoverableError"
     [row] = (await api.get("queue/dead"))["rows"]
