@@ -58,6 +58,24 @@ def test_everything_works_on_a_standalone_cluster(
 
 
 @pytest.mark.slow
+def test_executors_find_the_server_themselves_where_no_secret_is_to_travel(
+    client: redis.Redis, valkey_url: str, queue_name: str, tmp_path: Path
+) -> None:
+    fill_events(client, f"{{chasqui:{queue_name}}}:events", EVENTS)
+    about: dict[str, Any] = {"queue": queue_name, "credentials": "executor"}
+    about["environment"] = {"CHASQUI_REDIS_URL": valkey_url}
+    with standalone(tmp_path, cores=1, hosts=("127.0.0.1",)) as master:
+        bare = driver("read_once", tmp_path / "without.log", master=master, settings=SMALL, **about)
+        with bare as without:
+            assert without.process.wait(600) != 0
+            assert "every executor must know CHASQUI_REDIS_URL by its own environment" in without.said(100_000)
+        given = {**SMALL, "spark.executorEnv.CHASQUI_REDIS_URL": valkey_url}
+        assert answer_of("read_once", tmp_path / "with.log", master=master, settings=given, **about) == {
+            "events": EVENTS
+        }
+
+
+@pytest.mark.slow
 def test_executors_without_the_package_say_so_and_a_zip_brings_it(
     client: redis.Redis, valkey_url: str, queue_name: str, tmp_path: Path
 ) -> None:
@@ -82,4 +100,18 @@ def test_executors_without_the_package_say_so_and_a_zip_brings_it(
         environment = {**about["environment"], "SPARK_LOCAL_IP": "127.0.0.1"}
         with Program([*command, str(app)], tmp_path / "with.log", **environment) as submitted:
             submitted.succeed()
-            assert f"events: {EVENTS}" in submitted.said()
+            assert f"events: {EVENTS}" in submitted.said(100_000)
+
+
+@pytest.mark.slow
+def test_spark_connect_reads_writes_and_follows(
+    client: redis.Redis, valkey_url: str, queue_name: str, tmp_path: Path
+) -> None:
+    pytest.importorskip("zstandard", reason="Spark Connect is NOT TESTED: its client needs zstandard")
+    fill_events(client, f"{{chasqui:{queue_name}}}:events", EVENTS)
+    answer = answer_of("connect", tmp_path / "log", url=valkey_url, queue=queue_name, out=str(tmp_path))
+    assert answer["session"].startswith("pyspark.sql.connect")
+    assert (answer["events"], answer["dead"]) == (EVENTS, 0)
+    assert len(payloads(client, f"{queue_name}-sink")) == 100
+    assert len(payloads(client, f"{queue_name}-stream")) == EVENTS
+    assert "Spark Connect does not give" in answer["refused"], "the pipeline says what to do"
