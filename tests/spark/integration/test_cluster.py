@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -115,3 +117,41 @@ def test_spark_connect_reads_writes_and_follows(
     assert len(payloads(client, f"{queue_name}-sink")) == 100
     assert len(payloads(client, f"{queue_name}-stream")) == EVENTS
     assert "Spark Connect does not give" in answer["refused"], "the pipeline says what to do"
+
+
+@pytest.mark.slow
+def test_an_archive_brings_the_environment(
+    client: redis.Redis, valkey_url: str, queue_name: str, tmp_path: Path
+) -> None:
+    """The commands of docs/spark.md, on executors whose Python knows nothing."""
+    fill_events(client, f"{{chasqui:{queue_name}}}:events", EVENTS)
+    uv, environment, archive = (
+        str(Path(sys.executable).parent / "uv"),
+        tmp_path / "environment",
+        tmp_path / "chasqui.tar.gz",
+    )
+    install = [uv, "pip", "install", "--quiet", "--python", str(environment / "bin" / "python")]
+    for command in (
+        [uv, "venv", "--quiet", "--python", sys.executable, str(environment)],
+        # Without pyspark, which executors have from Spark.
+        [*install, "--no-deps", str(ROOT)],
+        [*install, "pyarrow", "numpy", "redis>=5,<8", "hiredis", "msgpack", "jinja2", "venv-pack", "setuptools<81"],
+        [str(environment / "bin" / "venv-pack"), "--quiet", "--prefix", str(environment), "--output", str(archive)],
+    ):
+        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=600)
+        if done.returncode and command[0] == uv and "error sending request" in done.stderr:
+            pytest.skip("the archive is NOT TESTED: there is no package index")
+        assert done.returncode == 0, done.stderr[-2000:]
+    app = tmp_path / "app.py"
+    app.write_text(APP.format(url=valkey_url, queue=queue_name))
+    with standalone(tmp_path, cores=1, hosts=("127.0.0.1",)) as master:
+        settings = {**SMALL, "spark.pyspark.python": "./environment/bin/python", "spark.driver.host": "127.0.0.1"}
+        settings["spark.pyspark.driver.python"] = sys.executable
+        words = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
+        # The driver plans with the same path as the executors: it is started beside the environment.
+        command = ["env", "-C", str(tmp_path), str(SPARK_HOME / "bin" / "spark-submit"), "--master", master]
+        command += ["--archives", f"{archive}#environment", *words, str(app)]
+        here = {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": "./environment/bin/python", "PYTHONPATH": ""}
+        with Program(command, tmp_path / "submitted.log", **here) as submitted:
+            submitted.succeed()
+            assert f"events: {EVENTS}" in submitted.said(100_000)
