@@ -99,6 +99,7 @@ def _config(args: argparse.Namespace) -> PipelineConfig:
         out=args.out,
         url=args.url,
         conn_id=args.conn_id,
+        credentials=args.credentials,
         window_s=args.window,
         slo_file=args.slo,
         fail_on_data_loss=not args.skip_lost,
@@ -114,6 +115,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--out", default="chasqui-pipeline", help="folder for data and report (default: %(default)s)")
     parser.add_argument("--url", "--redis-url", help="URL of the server (default: CHASQUI_REDIS_URL)")
     parser.add_argument("--conn-id", help="an Airflow connection instead of --url")
+    parser.add_argument(
+        "--credentials",
+        choices=("driver", "executor"),
+        default="driver",
+        help="executor: tasks carry no URL; every executor knows --conn-id or CHASQUI_REDIS_URL by itself",
+    )
     parser.add_argument("--master", help="Spark's master (default: local[*])")
     parser.add_argument("--window", type=int, default=300, help="seconds of a window (default: %(default)s)")
     parser.add_argument("--slo", help="YAML file with objectives")

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 
 from chasqui_engine.pipeline.slo import Slo, parse
+from chasqui_engine.spark.options import looked_up_by
 from chasqui_engine.values.errors import ConfigError
 from chasqui_engine.values.validation import check_queue_name
 
@@ -21,6 +22,8 @@ class PipelineConfig:
     url: str | None = field(default=None, repr=False)
     """Not in the repr, because it may hold a password."""
     conn_id: str | None = None
+    credentials: str = "driver"
+    """"executor": tasks carry no URL; each executor knows it by its own environment."""
     window_s: int = 300
     """The length of gold's windows."""
     slo_file: str | None = None
@@ -42,6 +45,7 @@ class PipelineConfig:
             check_queue_name(queue, "queue")
         if self.url is not None and self.conn_id is not None:
             raise ConfigError("pass url or conn_id, not both")
+        looked_up_by(self.source_options)
         for name in ("keep_days", "compact_after", "max_rows_per_batch"):
             value = getattr(self, name)
             if value is not None and value < 1:
@@ -58,9 +62,10 @@ class PipelineConfig:
     @property
     def source_options(self) -> dict[str, str]:
         """The options that connect to the queues."""
+        where = {} if self.url is None else {"url": self.url}
         if self.conn_id is not None:
-            return {"connId": self.conn_id}
-        return {} if self.url is None else {"url": self.url}
+            where = {"connId": self.conn_id}
+        return where if self.credentials == "driver" else {**where, "credentials": self.credentials}
 
     def slos(self) -> list[Slo]:
         """The objectives in the SLO file."""

@@ -15,6 +15,11 @@ class Files:
     """One folder tree. Small files are replaced in one step, so that a reader sees the old one or the new."""
 
     def __init__(self, spark: SparkSession, root: str) -> None:
+        if type(spark).__module__.startswith("pyspark.sql.connect"):
+            raise ConfigError(
+                "the pipeline keeps its files through Spark's own Java, which Spark Connect does not give: run it with "
+                "spark-submit, or with --master. Reads, writes and streams of format('chasqui') work with Spark Connect"
+            )
         self._jvm: Any = spark._jvm
         self._conf: Any = spark._jsc.hadoopConfiguration()
         self.root = root.rstrip("/")

@@ -12,7 +12,7 @@ from chasqui_engine.values.config import ProducerConfig
 from chasqui_engine.values.errors import ConfigError
 from chasqui_engine.values.validation import check_queue_name
 
-_WHERE = ("queue", "url", "connId")
+_WHERE = ("queue", "url", "connId", "credentials")
 _READ = ("entity", "columns", "pageSize", "minPartitions", "startingTimestamp")
 _SNAPSHOT = ("limit", "endingTimestamp")
 _FOLLOW = ("startingOffsets", "maxRowsPerTrigger", "failOnDataLoss")
@@ -144,6 +144,16 @@ def write_options(given: Mapping[str, str], use: Use = "write") -> WriteOptions:
         events_max=_parse_int(options, "eventsMaxLen", _DEFAULTS.events_max_stream_len, least=0) or 0,
         payload_format=_parse_choice(options, "payloadFormat", ("msgpack", "bytes", "json", "text")),
     )
+
+
+def looked_up_by(given: Mapping[str, str]) -> tuple[str | None] | None:
+    """What tasks look up instead of being given the URL; None if they are given it."""
+    options = {key.lower(): value for key, value in given.items()}
+    if _parse_choice(options, "credentials", ("driver", "executor")) != "executor":
+        return None
+    if "url" in options:
+        raise ConfigError("credentials=executor sends no URL to tasks: pass connId, or set CHASQUI_REDIS_URL, not url")
+    return (options.get("connid"),)
 
 
 def _check_names(given: Mapping[str, str], use: Use | None) -> dict[str, str]:

@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 from chasqui_engine.spark import schemas
 from chasqui_engine.spark.connections import connection_url
 from chasqui_engine.spark.location import QueueLocation
-from chasqui_engine.spark.options import ReadOptions, Use, read_options, write_options
+from chasqui_engine.spark.options import ReadOptions, Use, looked_up_by, read_options, write_options
 from chasqui_engine.spark.read.reader import choose_reader
 from chasqui_engine.spark.read.stream_reader import ChasquiStreamReader
 from chasqui_engine.spark.shipped import Shipped
@@ -63,7 +63,7 @@ class ChasquiDataSource(Shipped, DataSource):
         return ChasquiStreamWriter(self._target(schema, overwrite, "writeStream"))
 
     def _locate(self, queue: str) -> QueueLocation:
-        return QueueLocation(url=connection_url(self.options), queue=queue)
+        return QueueLocation(url=connection_url(self.options), queue=queue, looked_up_by=looked_up_by(self.options))
 
     def _target(self, schema: StructType, overwrite: bool, use: Use) -> Target:
         options = write_options(self.options, use)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -13,8 +14,11 @@ from pyspark import TaskContext
 from pyspark.sql import functions as F  # noqa: N812
 
 from chasqui_engine.pipeline.config import PipelineConfig
+from chasqui_engine.pipeline.redrive import plan_redrive
 from chasqui_engine.pipeline.run import Pipeline
+from chasqui_engine.spark.java import use_java
 from chasqui_engine.spark.session import start_session
+from chasqui_engine.values.errors import ConfigError
 from tests.spark.integration.conftest import run_to_end
 
 SETTINGS = {"spark.log.level": "ERROR", "spark.sql.execution.arrow.maxRecordsPerBatch": "100"}
@@ -88,11 +92,38 @@ def everything(master: str, url: str, queue: str, out: str, settings: dict[str, 
         spark.stop()
 
 
-def read_once(master: str, url: str, queue: str, settings: dict[str, str]) -> None:
+def read_once(master: str, queue: str, settings: dict[str, str], **options: str) -> None:
     """Counts events by reading every row in a task."""
     spark = start_session(master, quick=True, settings={**SETTINGS, "spark.driver.host": "127.0.0.1", **settings})
     try:
-        print(json.dumps({"events": spark.read.format("chasqui").options(url=url, queue=queue).load().count()}))
+        print(json.dumps({"events": spark.read.format("chasqui").options(queue=queue, **options).load().count()}))
+    finally:
+        spark.stop()
+
+
+def connect(url: str, queue: str, out: str) -> None:
+    """The same with a client of Spark Connect, and a server that it starts; says what works."""
+    from pyspark.sql import SparkSession
+
+    use_java()
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    spark = SparkSession.builder.remote("local[2]").getOrCreate()
+    try:
+        read = spark.read.format("chasqui").options(url=url, queue=queue).load()
+        rows = spark.range(0, 100, 1, 2).select(F.lit("n").alias("name"), F.struct("id").alias("payload"))
+        rows.write.format("chasqui").options(url=url, queue=f"{queue}-sink").mode("append").save()
+        frame = spark.readStream.format("chasqui").options(url=url, queue=queue).load()
+        jobs = frame.select(F.lit("follow").alias("name"), F.struct("job_id").alias("payload"))
+        sink = jobs.writeStream.format("chasqui").options(url=url, queue=f"{queue}-stream")
+        run_to_end(sink.option("checkpointLocation", f"{out}/checkpoint"))
+        try:
+            Pipeline(spark, PipelineConfig(queues=(queue,), out=f"file://{out}/pipeline", url=url))
+        except ConfigError as err:
+            refused = str(err)
+        dead = plan_redrive(spark, queue, where="name = 'x'", options={"url": url}).selected
+        kind = type(spark).__module__
+        print(json.dumps({"events": read.count(), "dead": dead, "refused": refused, "session": kind}))
     finally:
         spark.stop()
 
@@ -104,5 +135,6 @@ if __name__ == "__main__":
         "speculate": speculate,
         "everything": everything,
         "read_once": read_once,
+        "connect": connect,
     }
     programs[sys.argv[1]](**json.loads(sys.argv[2]))

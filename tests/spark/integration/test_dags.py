@@ -6,12 +6,15 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import pytest
 
 from chasqui_engine.codec.envelope import decode_job
+from tests.spark.integration.clusters import standalone
 from tests.spark.integration.read.test_batch_read import fill_events
 
 if TYPE_CHECKING:
@@ -72,7 +75,9 @@ def test_nightly_report_tells_of_a_breach_once(
     }
     result, _ = run("chasqui_spark_report.py", environment, conf)
     assert result["returned"]["report"]["breaches"] == {queue_name: 1}
-    assert Path(result["returned"]["report"]["page"]).read_text().count("<svg") == 6
+    page = urlsplit(result["returned"]["report"]["page"])
+    assert page.scheme == "file"
+    assert Path(page.path).read_text().count("<svg") == 6
     ((_, fields),) = client.xrange(f"{{chasqui:{alerts}}}:stream")
     assert fields[b"n"] == b"slo-breached"
     assert decode_job(fields[b"d"]).payload == result["returned"]["report"]
@@ -90,8 +95,9 @@ def test_nightly_report_tells_of_a_breach_once(
     assert not list((tmp_path / "out" / "bronze" / "events" / queue_name).glob("day=*"))
 
 
+@pytest.mark.parametrize("on", ["local", "cluster"])
 def test_spark_submit_makes_the_report_and_shows_no_password(
-    airflow: dict[str, str], client: redis.Redis, valkey_url: str, queue_name: str, tmp_path: Path
+    airflow: dict[str, str], client: redis.Redis, valkey_url: str, queue_name: str, tmp_path: Path, on: str
 ) -> None:
     fill_events(client, f"{{chasqui:{queue_name}}}:events", 50)
     client.acl_setuser("submitter", enabled=True, passwords=[f"+{PASSWORD}"], keys=["*"], commands=["+@all"])
@@ -100,10 +106,15 @@ def test_spark_submit_makes_the_report_and_shows_no_password(
         environment = {
             **airflow,
             "AIRFLOW_CONN_CHASQUI_DEFAULT": json.dumps({"conn_type": "chasqui", "extra": {"url": url}}),
-            "AIRFLOW_CONN_SPARK": json.dumps({"conn_type": "spark", "host": "local[2]"}),
         }
         conf = {"queue": queue_name, "out": str(tmp_path / "out"), "window_s": 3600}
-        _, said = run("chasqui_spark_submit.py", environment, conf)
+        with ExitStack() as started:
+            master = "local[2]"
+            if on == "cluster":
+                hosts = ("127.0.0.1", "127.0.0.2")
+                master = started.enter_context(standalone(tmp_path, cores=1, memory="1200m", hosts=hosts))
+            environment["AIRFLOW_CONN_SPARK"] = json.dumps({"conn_type": "spark", "host": master})
+            _, said = run("chasqui_spark_submit.py", environment, conf)
     finally:
         client.acl_deluser("submitter")
     summary = json.loads((tmp_path / "out" / "report" / "summary.json").read_text())
