@@ -35,6 +35,7 @@ from chasqui_engine.runtime.clock import monotonic
 from chasqui_engine.runtime.posix import need_posix
 from chasqui_engine.schedule.promoter import Promotion
 from chasqui_engine.schedule.scheduler import Scheduling
+from chasqui_engine.tally import TallyWriter
 from chasqui_engine.values.config import ConsumerConfig
 from chasqui_engine.values.errors import ChasquiError
 
@@ -136,6 +137,7 @@ class _Running:
         job_events = JobEvents(listeners, commands, member, in_flight)
         context = ConsumerContext(commands, member, config, in_flight, buffer, guard(config.metrics), clock, job_events)
         self._settler = Settler(context)
+        self._tally = TallyWriter(commands, member, self._settler.tally)
         self._runner = JobRunner(context, self._wrap(self._handlers.run), self._settler)
         self._aborts = Aborts(context, self._settler)
         self._reader = Reader(context, self._reads, self._aborts)
@@ -177,6 +179,7 @@ class _Running:
             self._duties.append(asyncio.create_task(self._promotion.run(self._stop_duties), name="chasqui-promoter"))
         if self._config.run_scheduler:
             self._duties.append(asyncio.create_task(self._scheduling.run(self._stop_duties), name="chasqui-scheduler"))
+        self._watching.append(asyncio.create_task(self._tally.run(), name="chasqui-tally"))
         if self._early_stop is not None:
             self._watch(self._early_stop)
 
@@ -216,6 +219,7 @@ class _Running:
         await self._in_time(self._settler.drain(), last, "settling jobs")
         # Everything important is written. Leaving is optional: others notice a silent consumer.
         soon = min(last, monotonic() + _LAST_WORDS_S)
+        await self._tally.finish(max(0.05, soon - monotonic()))
         await self._in_time(group.remove_consumer(self._commands, self._member), soon, "leaving the group")
         await cancel_and_wait(*(await self._unfinished_duties(soon)))
         await self._heartbeat.stop()

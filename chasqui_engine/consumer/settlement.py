@@ -17,6 +17,7 @@ from chasqui_engine.consumer.progress import Progress, ProgressBatcher
 from chasqui_engine.consumer.verdict import drop
 from chasqui_engine.metrics.events import DlqRouted, RetryScheduled
 from chasqui_engine.runtime.clock import monotonic
+from chasqui_engine.tally import Tally
 from chasqui_engine.values.errors import ChasquiError
 
 _log = logging.getLogger("chasqui.consumer")
@@ -49,6 +50,8 @@ class Settler:
         self._job_events = context.job_events
         self._listeners = context.job_events.listeners
         self._events_max = config.events_max
+        self.tally = Tally()
+        """How the jobs of this worker ended, for the queue's history."""
         self._refused_logged_at = -_LOG_AGAIN_S
         self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Set to the exception when a verdict can never be written."""
@@ -147,6 +150,7 @@ class Settler:
         gone = set(lost)
         if gone:
             self._log_lost([one.job_id for one in acks if one.delivery.entry_id in gone])
+        self.tally.add_completed([one for one in acks if one.delivery.entry_id not in gone] if gone else acks)
         for one in acks:
             self._in_flight.release(one.delivery)
         self._buffer.nudge()
@@ -169,6 +173,8 @@ class Settler:
         while retries:
             replies = await settle.retry(self._link, self._member, retries, events_max=self._events_max)
             for one in self._release_settled(retries, replies):
+                if one.error:
+                    self.tally.add_failed(one.delivery.name, one.duration_us)
                 self._sink.retry_scheduled(
                     RetryScheduled(attempt=one.attempt + 1, backoff_ms=one.backoff_ms, name=one.delivery.name)
                 )
@@ -189,6 +195,8 @@ class Settler:
                 failure_ttl_s=config.result_ttl_secs,
             )
             for one in self._release_settled(burials, replies):
+                self.tally.add_failed(one.delivery.name, one.duration_us)
+                self.tally.add_dead(one.delivery.name)
                 self._sink.dlq_routed(DlqRouted(reason=one.reason, attempt=one.attempt, name=one.delivery.name))
             burials = await self._wait_for_refused(burials, replies)
 

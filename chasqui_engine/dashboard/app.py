@@ -11,6 +11,7 @@ from chasqui_engine.dashboard import pages
 from chasqui_engine.dashboard.api import (
     actions,
     dead_letter_lists,
+    history,
     job_actions,
     job_search,
     lists,
@@ -44,6 +45,16 @@ def create_app(connections: Connections, guard: Guard, settings: DashboardSettin
     app.state.dashboard = dashboard
     app.add_middleware(SecurityHeaders)
     handle_errors(app)
-    for part in (queries, lists, dead_letter_lists, job_search, actions, job_actions, repeatable_actions, pages):
+    for part in (
+        queries,
+        lists,
+        history,
+        dead_letter_lists,
+        job_search,
+        actions,
+        job_actions,
+        repeatable_actions,
+        pages,
+    ):
         app.include_router(part.router)
     return app

@@ -85,6 +85,7 @@ class SyncQueue:
     get_job_logs = _blocking(Queue.get_job_logs)
     list_waiting = _blocking(Queue.list_waiting)
     find_last_runs = _blocking(Queue.find_last_runs)
+    read_history = _blocking(Queue.read_history)
     list_completed = _blocking(Queue.list_completed)
     list_active = _blocking(Queue.list_active)
     newest_events = _blocking(Queue.newest_events)

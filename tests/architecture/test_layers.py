@@ -21,7 +21,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     # 1: bytes
     ("codec.*", "payload_json", "_redis.*"),
     # 2: services
-    ("schedule.leader", "connections", "events.*", "metrics.*", "tracing"),
+    ("schedule.leader", "connections", "events.*", "metrics.*", "tally.*", "tracing"),
     # 3: roles
     ("queue", "queue.producer", "queue.enqueue", "consumer.*", "schedule.*", "admin.*"),
     # 4: what people type, and the edges

@@ -209,6 +209,7 @@ async def look(url: str, admin: Redis) -> None:
         await producer.list_delayed()
         await producer.list_repeatable()
         await producer.newest_events()
+        await producer.read_history(0)
         await producer.page_newest_dlq(None)
         await producer.peek_dlq()
         await producer.is_paused()

@@ -308,7 +308,9 @@ async def test_keys_that_they_do_not_know(ours: Ours, theirs: Theirs, server: Re
         locked = {key.decode().removeprefix(keys.prefix) async for key in server.scan_iter(f"{keys.prefix}:*lock")}
     assert locked == {":promoter:lock"}
     kept = {key.decode().removeprefix(keys.prefix) async for key in server.scan_iter(f"{keys.prefix}:*")}
-    assert kept == {
+    counts = {name for name in kept if name.startswith((":tally:minute:", ":tally:hour:"))}
+    assert len(counts) in (2, 3, 4)  # an hour or a day may have ended meanwhile
+    assert kept - counts == {
         *(":stream", ":events", ":dlq", ":delayed"),
         *(":dlid:good", ":dlid:bad", ":dlid:late", ":didx:late"),
         *(":result:good", ":failure:bad"),

@@ -65,6 +65,10 @@ class QueueKeys:
         """Its headers, for when its entry has none."""
         return f"{self.prefix}:meta:{job_id}"
 
+    def tally(self, grain: str, part: int) -> str:
+        """Counts by the minute, of an hour, or by the hour, of a day; hours and days are counted since 1970."""
+        return f"{self.prefix}:tally:{grain}:{part}"
+
     def taken(self, job_id: str) -> str:
         """Exists while the id is taken."""
         return f"{self.prefix}:dlid:{job_id}"

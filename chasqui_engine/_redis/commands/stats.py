@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from chasqui_engine._redis.client.link import CommandError, Link
-from chasqui_engine._redis.client.replies import ReplyError, decode_text
+from chasqui_engine._redis.client.link import Argument, CommandError, Link
+from chasqui_engine._redis.client.replies import ReplyError, decode_text, text_fields
 from chasqui_engine._redis.commands import scripts
+from chasqui_engine._redis.commands.group import GroupMember
 from chasqui_engine._redis.commands.keys import QueueKeys
 from chasqui_engine.values.durations import stored_ms
 from chasqui_engine.values.stream_ids import ms_of
 
 _STATS = scripts.load("stats/read")
+_RECORD = scripts.load("tally/record")
+MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86_400
+MINUTES_KEPT_S = 26 * HOUR_S
+HOURS_KEPT_S = 29 * DAY_S
+_MOST_FIELDS = 4_000
+"""Of one hash of counts."""
 _SCAN_PAGE = 5000
 _MOST_SCANS = 10_000
 
@@ -107,6 +115,26 @@ async def read_stats(link: Link, keys: QueueKeys, group: str) -> QueueStats:
         # A promoter of ChasquiMQ leaves the rank of what it moves.
         prioritized=min(staged, delayed),
     )
+
+
+async def record_tally(link: Link, member: GroupMember, fields: Mapping[str, int], *, at_s: int) -> None:
+    """Adds to the counts of that minute and hour, and notes how deep the queue is."""
+    keys = member.keys
+    used = [keys.tally("minute", at_s // HOUR_S), keys.tally("hour", at_s // DAY_S), keys.stream, keys.delayed]
+    args: list[Argument] = [at_s % HOUR_S // MINUTE_S, at_s % DAY_S // HOUR_S]
+    args += [MINUTES_KEPT_S, HOURS_KEPT_S, _MOST_FIELDS, member.group]
+    for name, number in fields.items():
+        args += (name, number)
+    await link.run(_RECORD, used, args, resend=False)
+
+
+async def read_tallies(link: Link, keys: QueueKeys, grain: str, parts: Sequence[int]) -> list[dict[str, str]]:
+    """The counts of each of these hours, by the minute, or of these days, by the hour."""
+    replies = await link.call_many(("HGETALL", keys.tally(grain, part)) for part in parts)
+    for reply in replies:
+        if type(reply) is ReplyError:
+            raise CommandError(str(reply))
+    return [text_fields(reply) for reply in replies]
 
 
 async def list_consumers(link: Link, keys: QueueKeys, group: str) -> list[ConsumerStats] | None:

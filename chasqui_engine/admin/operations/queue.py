@@ -20,24 +20,24 @@ from chasqui_engine.admin.delayed import DelayedJob
 from chasqui_engine.admin.health import QueueHealth
 from chasqui_engine.admin.history import PastOutcome
 from chasqui_engine.admin.job_lookup import JobInfo
-from chasqui_engine.admin.lists import CompletedJob, ListedJob
+from chasqui_engine.admin.lists import ListedJob
 from chasqui_engine.admin.operations.aborting import AbortOperations
 from chasqui_engine.admin.operations.dead_letters import DeadLetterOperations
+from chasqui_engine.admin.operations.history import HistoryOperations
 from chasqui_engine.admin.operations.ordering import OrderOperations
 from chasqui_engine.admin.operations.removing import RemovalOperations
 from chasqui_engine.admin.operations.repeatables import RepeatableOperations
 from chasqui_engine.admin.pages import CountState, PageState
 from chasqui_engine.admin.snapshot import EVENTS_FOR_RATE, QueueCounts, QueueSnapshot
-from chasqui_engine.events import last_runs
 from chasqui_engine.events.event import QueueEvent
-from chasqui_engine.events.last_runs import LastRun
 from chasqui_engine.values.durations import When, when_ms
 from chasqui_engine.values.job import Job, JobId
-from chasqui_engine.values.stream_ids import as_number
 from chasqui_engine.values.validation import LARGEST, check_job_id, check_limit, check_whole_number
 
 
-class QueueOperations(AbortOperations, OrderOperations, RemovalOperations, DeadLetterOperations, RepeatableOperations):
+class QueueOperations(
+    AbortOperations, OrderOperations, RemovalOperations, DeadLetterOperations, RepeatableOperations, HistoryOperations
+):
     """The operations shared by `Queue`, `SyncQueue`, `Producer` and `QueueAdmin`; each opens a link in its own way."""
 
     @property
@@ -143,37 +143,6 @@ class QueueOperations(AbortOperations, OrderOperations, RemovalOperations, DeadL
         """Jobs in flight, the oldest first, with `payload_chars` of their payloads."""
         limit, link, keys = check_limit(limit), await self._open_link(), self._keys
         return await lists.list_active(link, keys, group, limit=limit, payload_chars=payload_chars)
-
-    async def list_completed(
-        self,
-        limit: int = 100,
-        *,
-        before: str | None = None,
-        name: str = "",
-        since_ms: int = 0,
-        until_ms: int | None = None,
-    ) -> tuple[list[CompletedJob], str | None]:
-        """Jobs that completed, the newest first, as long as the queue keeps its events; and the next page's cursor.
-
-        The cursor, None at the end, is the next call's `before`. Half a second is searched: a page may be shorter than
-        `limit`, and have a cursor all the same. `since_ms` and `until_ms` are by the server's clock.
-        """
-        check_whole_number(since_ms, "since_ms")
-        if until_ms is not None:
-            check_whole_number(until_ms, "until_ms")
-        if before is not None:
-            as_number(before)
-        link, limit = await self._open_link(), check_limit(limit)
-        return await lists.list_completed(
-            link, self._keys, before=before, name=name, since_ms=since_ms, until_ms=until_ms, limit=limit
-        )
-
-    async def find_last_runs(self, job_ids: Sequence[JobId]) -> dict[JobId, LastRun]:
-        """Of each job, since when it runs and how far it is, or why its last run failed.
-
-        The newest 5,000 events are searched; jobs without one are left out.
-        """
-        return await last_runs.find_last_runs(await self._open_link(), self._keys, job_ids)
 
     async def newest_events(
         self, limit: int = 1000, *, after: str = "0", before: str | None = None

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from chasqui_engine import ConfigError, JobState, version
 from chasqui_engine.dashboard import csrf
 from chasqui_engine.dashboard.api import serializers
+from chasqui_engine.dashboard.api.history import PAST_MIN
 from chasqui_engine.dashboard.api.payload_view import WHOLE_CHARS
 from chasqui_engine.dashboard.api.responses import answer, stream
 from chasqui_engine.dashboard.dependencies import (
@@ -51,6 +52,7 @@ async def read_me(request: Request, dashboard: DashboardDep, user: Viewer, conne
             "page_size": dashboard.settings.page_size,
             "live_interval_s": dashboard.settings.live_interval_s,
             "windows_min": WINDOWS_MIN,
+            "past_min": PAST_MIN,
             "version": version(),
         }
     )

@@ -75,6 +75,7 @@ class Series:
             **rates,
             "p50_ms": [_quantile_ms(step.durations, 0.5) for step in merged],
             "p95_ms": [_quantile_ms(step.durations, 0.95) for step in merged],
+            "p99_ms": [_quantile_ms(step.durations, 0.99) for step in merged],
         }
 
     def _merge(self, first: int, width: int) -> _Step:

@@ -1,8 +1,9 @@
 // Plots of a series, redrawn at every view.
 import { h, svg, say } from "./dom.js";
-import { clock, clockSeconds } from "./format.js";
+import { clock, day, local, moment } from "./format.js";
 
 const HEIGHT = 190;
+const DAY_MS = 86_400_000;
 const EDGE = { left: 46, right: 10, top: 10, bottom: 22 };
 
 // `lines`: [{ key, label, kind }], drawn as stacked bars or as lines.
@@ -26,10 +27,10 @@ export function chart({ title, lines, bars, format, idle }) {
     plot.setAttribute("width", width);
     plot.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
     const most = roundUp(peak(series, lines, bars));
-    const at = scale(width, series.completed.length, most);
-    plot.replaceChildren(...grid(series, at, most, format, width), ...(bars ? drawBars : drawLines)(series, lines, at));
+    const at = scale(width, steps(series, lines), most);
+    plot.replaceChildren(...grid(series, steps(series, lines), at, most, format, width), ...(bars ? drawBars : drawLines)(series, lines, at));
     plot.setAttribute("aria-label", summary(title, series, lines, format));
-    const begins = series.since_ms > series.start_ms ? `Counted since ${clock(series.since_ms)}. ` : "";
+    const begins = series.since_ms > series.start_ms ? `Counted since ${local(series.since_ms)}. ` : "";
     const quiet = lines.every(({ key }) => series[key].every((value) => !value));
     say(note, begins + (series.estimated ? "Busy: estimated from a sample of the events. " : "") + (quiet ? idle : ""));
   }
@@ -38,7 +39,7 @@ export function chart({ title, lines, bars, format, idle }) {
     if (!series) return;
     const box = plot.getBoundingClientRect();
     const inner = box.width - EDGE.left - EDGE.right;
-    const count = series.completed.length;
+    const count = steps(series, lines);
     const index = Math.floor(((event.clientX - box.left - EDGE.left) / inner) * count);
     if (index < 0 || index >= count) {
       tip.hidden = true;
@@ -49,7 +50,9 @@ export function chart({ title, lines, bars, format, idle }) {
       const text = `${label}: ${value === null ? "none" : format(value)}`;
       return h("div", {}, h("span", { class: `swatch ${kind}` }), text);
     });
-    tip.replaceChildren(h("strong", { text: clockSeconds(series.start_ms + index * series.step_ms) }), ...values);
+    const at = series.start_ms + index * series.step_ms;
+    const utc = h("div", { class: "muted", text: moment(at).replace(".000", "") });
+    tip.replaceChildren(h("strong", { text: local(at) }), utc, ...values);
     tip.hidden = false;
     const x = event.clientX - box.left;
     tip.style.left = `${x > box.width / 2 ? x - tip.offsetWidth - 12 : x + 12}px`;
@@ -66,8 +69,12 @@ export function chart({ title, lines, bars, format, idle }) {
   };
 }
 
+function steps(series, lines) {
+  return series[lines[0].key].length;
+}
+
 function peak(series, lines, bars) {
-  const sums = series.completed.map((_, index) => {
+  const sums = series[lines[0].key].map((_, index) => {
     const values = lines.map(({ key }) => series[key][index] || 0);
     return bars ? values.reduce((sum, value) => sum + value, 0) : Math.max(...values);
   });
@@ -90,18 +97,17 @@ function scale(width, count, most) {
   };
 }
 
-function grid(series, at, most, format, width) {
+function grid(series, count, at, most, format, width) {
   const marks = [];
   for (const share of [0, 0.5, 1]) {
     const y = at.y(most * share);
     marks.push(svg("line", { class: "rule", x1: EDGE.left, x2: width - EDGE.right, y1: y, y2: y }));
     marks.push(text({ x: EDGE.left - 6, y: y + 4, "text-anchor": "end" }, share ? format(most * share) : "0"));
   }
-  const count = series.completed.length;
   const every = width < 420 ? count / 3 : count / 5;
-  for (let index = every; index < count; index += every) {
-    const last = index + every >= count;
-    const when = clock(series.start_ms + index * series.step_ms) + (last ? " UTC" : "");
+  const label = count * series.step_ms > 2 * DAY_MS ? day : clock;
+  for (let index = every; index < count - 0.5; index += every) {
+    const when = label(series.start_ms + index * series.step_ms);
     marks.push(text({ x: at.x(index), y: HEIGHT - 5, "text-anchor": "middle" }, when));
   }
   return marks;
@@ -115,7 +121,7 @@ function text(props, content) {
 
 function drawBars(series, lines, at) {
   const bars = [];
-  series.completed.forEach((_, index) => {
+  series[lines[0].key].forEach((_, index) => {
     let below = 0;
     for (const { key, kind } of lines) {
       const value = series[key][index] || 0;

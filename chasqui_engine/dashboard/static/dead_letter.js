@@ -2,7 +2,7 @@
 import { letterButtons } from "./actions/letters.js";
 import { get } from "./api.js";
 import { failure, h } from "./dom.js";
-import { ago, count, moment } from "./format.js";
+import { ago, count, local, moment } from "./format.js";
 import { jobCell, payloadText } from "./lists.js";
 
 export function letter(context, state, row, { mark, refresh }) {
@@ -52,13 +52,13 @@ function buttons(context, row, refresh) {
 
 function all(context, one) {
   const facts = [
-    ["Died", moment(one.died_at_ms)],
+    ["Died", local(one.died_at_ms), { title: moment(one.died_at_ms) }],
     ["Added", one.created_at ?? "unknown"],
     ["Code", one.code],
     ["Size", `${count(one.bytes)} bytes`],
   ];
   return [
-    h("dl", { class: "facts" }, facts.map(([name, text]) => h("div", {}, h("dt", { text: name }), h("dd", { text })))),
+    h("dl", { class: "facts" }, facts.map(([name, text, more]) => h("div", {}, h("dt", { text: name }), h("dd", { text, ...more })))),
     h("h3", { text: "Error" }),
     h("pre", { text: one.error || "not said" }),
     ...(one.traceback ? [h("h3", { text: "Traceback" }), h("pre", { class: "traceback", text: one.traceback })] : []),

@@ -70,10 +70,17 @@ export function zone() {
   return new Intl.DateTimeFormat().resolvedOptions().timeZone ?? "that of this browser";
 }
 
-export function clock(ms) {
-  return new Date(ms).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit", timeZone: "UTC" });
+// The time of the browser's zone, as text; the same in UTC belongs into its title.
+export function local(ms) {
+  const date = new Date(ms);
+  if (Number.isNaN(date.getTime())) return String(ms);
+  return date.toLocaleString("sv-SE");
 }
 
-export function clockSeconds(ms) {
-  return `${new Date(ms).toLocaleTimeString("en-GB", { timeZone: "UTC" })} UTC`;
+export function clock(ms) {
+  return new Date(ms).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
+}
+
+export function day(ms) {
+  return new Date(ms).toLocaleDateString("en-GB", { day: "numeric", month: "short" });
 }

@@ -1,7 +1,7 @@
 // One job: its state and its events.
 import { get, pageOf } from "./api.js";
 import { h } from "./dom.js";
-import { ago, count, duration, moment, setNow, since, until } from "./format.js";
+import { ago, count, duration, local, moment, setNow, since, until } from "./format.js";
 import { actButton } from "./actions/act.js";
 import { actsOf } from "./actions/jobs.js";
 import { letterButtons } from "./actions/letters.js";
@@ -92,12 +92,12 @@ function about(job) {
   const facts = [
     ["Name", job.name || "–"],
     ["Runs", runs(job)],
-    ["Added", job.created_at_ms === null ? "unknown" : `${moment(job.created_at_ms)} (${ago(job.created_at_ms)})`],
+    ["Added", job.created_at_ms === null ? "unknown" : `${local(job.created_at_ms)} (${ago(job.created_at_ms)})`, utc(job.created_at_ms)],
   ];
-  if (job.started_at_ms !== null) facts.push([job.attempt > 1 ? "Last run began" : "Started", moment(job.started_at_ms)]);
-  if (job.ended_at_ms !== null) facts.push([job.attempt > 1 ? "Last run ended" : "Ended", moment(job.ended_at_ms)]);
+  if (job.started_at_ms !== null) facts.push([job.attempt > 1 ? "Last run began" : "Started", local(job.started_at_ms), utc(job.started_at_ms)]);
+  if (job.ended_at_ms !== null) facts.push([job.attempt > 1 ? "Last run ended" : "Ended", local(job.ended_at_ms), utc(job.ended_at_ms)]);
   if (job.duration_ms !== null) facts.push(["Took", duration(job.duration_ms)]);
-  if (job.run_at_ms !== null) facts.push(["Runs next", `${moment(job.run_at_ms)} (${until(job.run_at_ms)})`]);
+  if (job.run_at_ms !== null) facts.push(["Runs next", `${local(job.run_at_ms)} (${until(job.run_at_ms)})`, utc(job.run_at_ms)]);
   if (job.consumer !== null) facts.push(["Worker", job.consumer]);
   if (job.reason !== null) facts.push(["Died of", job.reason.replaceAll("_", " ")]);
   if (job.state === "active" && job.started_at_ms !== null) facts.push(["Runs for", since(job.started_at_ms), { "data-since": job.started_at_ms }]);
@@ -109,6 +109,10 @@ function about(job) {
 
 function trace(job) {
   return job.traceback ? [h("h3", { text: "Traceback" }), h("pre", { class: "traceback", text: job.traceback })] : [];
+}
+
+function utc(ms) {
+  return ms === null ? {} : { title: moment(ms) };
 }
 
 function runs(job) {

@@ -6,9 +6,11 @@ import { chart } from "./chart.js";
 import { deadTab } from "./dead_letters.js";
 import { ask, command, empty, h, keyed, say, toast } from "./dom.js";
 import { count, duration, now, rate, setNow } from "./format.js";
+import { past } from "./overview/past.js";
 import { activeTab, completedTab, delayedTab, repeatablesTab, waitingTab } from "./lists.js";
 import { tile, updateTile } from "./queues.js";
 
+const WINDOWS = { 60: "1 hour", 1440: "1 day", 10080: "1 week", 40320: "4 weeks" };
 const TABS = [
   ["overview", "Overview", null, overviewTab],
   ["waiting", "Waiting", "waiting", waitingTab],
@@ -126,22 +128,37 @@ function overviewTab(context) {
     format: duration,
     idle: "No job ran in this time.",
     lines: [
-      { key: "p95_ms", label: "95 of 100 within", kind: "second" },
-      { key: "p50_ms", label: "half within", kind: "first" },
+      { key: "p99_ms", label: "p99", kind: "third" },
+      { key: "p95_ms", label: "p95", kind: "second" },
+      { key: "p50_ms", label: "p50", kind: "first" },
     ],
   });
+  const draw = (series) => {
+    throughput.update(series);
+    latency.update(series);
+  };
+  const history = past(context, (found) => {
+    if (found && context.past) draw(found);
+  });
+  const choose = (minutes) => {
+    context.past = context.me.past_min.includes(minutes);
+    history.choose(minutes);
+    if (context.past) return;
+    context.minutes = minutes;
+    context.rewatch();
+  };
+  context.past = false;
   const windows = h(
     "div",
     { class: "segments", role: "group", "aria-label": "Time shown" },
-    context.me.windows_min.map((minutes) =>
+    [...context.me.windows_min, ...context.me.past_min].map((minutes) =>
       h("button", {
         type: "button",
-        text: minutes === 60 ? "1 hour" : `${minutes} min`,
+        text: WINDOWS[minutes] ?? `${minutes} min`,
         "aria-pressed": String(minutes === context.minutes),
         onclick: (event) => {
-          context.minutes = minutes;
           for (const other of windows.children) other.setAttribute("aria-pressed", String(other === event.target));
-          context.rewatch();
+          choose(minutes);
         },
       }),
     ),
@@ -168,12 +185,13 @@ function overviewTab(context) {
       tiles,
       h("div", { class: "row end" }, windows),
       h("div", { class: "two" }, throughput.element, latency.element),
+      h("div", { class: "two" }, history.depth, history.names),
       workers,
     ),
     update(view) {
       keyed(tiles, facts(view), ([label]) => label, tile, updateTile);
-      throughput.update(view.series);
-      latency.update(view.series);
+      if (!context.past) draw(view.series);
+      history.refresh();
       table.hidden = !view.consumers.length;
       none.hidden = view.consumers.length > 0;
       keyed(rows, view.consumers, (one) => one.name, workerRow, updateWorker);

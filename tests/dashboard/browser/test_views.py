@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -121,12 +122,36 @@ def test_the_plots_show_what_happened(open_tab: OpenTab, furnished: SyncQueue) -
     page = open_tab(AnyGuard()).open(page_of(furnished))
     expect(page.locator(".plot rect.ok").first).to_be_visible()
     expect(page.locator(".plot").first).to_have_attribute("aria-label", re.compile("Jobs per second. completed: now"))
-    expect(page.locator("tbody")).to_contain_text("worker-7")
+    expect(page.locator("tbody").last).to_contain_text("worker-7")
     page.get_by_role("button", name="1 hour").click()
     expect(page.get_by_role("button", name="1 hour")).to_have_attribute("aria-pressed", "true")
     expect(page.locator(".plot rect.ok").first).to_be_visible()
     page.locator(".plot rect.ok").first.hover()
     expect(page.locator(".tip").first).to_contain_text("completed")
+    expect(page.locator(".tip").first).to_contain_text(" UTC")
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1280, False), (400, True)], ids=["large", "small and dark"])
+def test_plots_reach_back_weeks_and_show_depth_and_names(
+    open_tab: OpenTab, queue: SyncQueue, client: redis.Redis, width: int, dark: bool
+) -> None:
+    day, prefix = int(time.time()) // 86_400, f"{{chasqui:{queue.name}}}"
+    for age in range(1, 6):
+        fields = {"3:c:welcome": 500, "3:f:welcome": 2, "3:t:40": 502, "3:depth": f"{age * 10},4,2"}
+        client.hset(f"{prefix}:tally:hour:{day - age}", mapping=fields)
+    page = open_tab(AnyGuard(), width=width, dark=dark).open(page_of(queue))
+    expect(page.locator("main")).to_contain_text("No worker counted a job in this time.")
+    for text in ("p50", "p95", "p99"):
+        expect(page.locator(".legend").nth(1)).to_contain_text(text)
+    page.get_by_role("button", name="1 week").click()
+    row = page.locator("tbody tr", has_text="welcome")
+    expect(row.locator(".completed")).to_have_text("2,500")
+    expect(row.locator(".failures")).to_have_text("10")
+    expect(page.locator(".plot").nth(2)).to_have_attribute("aria-label", re.compile("waiting: now 10, at most 50"))
+    expect(page.locator(".plot rect.ok").first).to_be_visible()
+    assert no_wider_than_the_screen(page)
+    page.get_by_role("button", name="5 min", exact=True).click()
+    expect(page.locator(".plot rect")).to_have_count(0)
 
 
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, True)], ids=["large and light", "small and dark"])

@@ -84,7 +84,7 @@ async def test_a_queue_with_its_series(api: Api, queue: Queue, redis_url: str) -
     await worker.close()
     await running
     series = look["series"]
-    assert len(series["completed"]) == len(series["p95_ms"]) == 60
+    assert len(series["completed"]) == len(series["p95_ms"]) == len(series["p99_ms"]) == 60
     assert [value for value in series["p50_ms"] if value is not None]
     assert look["consumers"][0]["name"]
     assert look["now_ms"] > series["since_ms"]

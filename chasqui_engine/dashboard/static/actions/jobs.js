@@ -1,7 +1,7 @@
 // What can be done with jobs in each state: on the page of one, and with those selected in a list.
 import { post } from "../api.js";
 import { toast } from "../dom.js";
-import { count, moment, now } from "../format.js";
+import { count, local, now } from "../format.js";
 import { act, told } from "./act.js";
 import { fill, localMoment, millis, momentField } from "./form.js";
 
@@ -35,7 +35,7 @@ const reschedule = {
       },
     });
     if (!answer) return false;
-    toast(told(`rescheduled to ${moment(answer.at)}`)(answer));
+    toast(told(`rescheduled to ${local(answer.at)}`)(answer));
     return true;
   },
 };

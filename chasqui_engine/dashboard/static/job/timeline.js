@@ -1,6 +1,6 @@
 // What happened to a job, from its events. Progress and repeated runs are folded.
 import { empty, h } from "../dom.js";
-import { count, duration, moment } from "../format.js";
+import { count, duration, local, moment } from "../format.js";
 
 // Without a prototype, because an event may be called __proto__.
 const STEPS = {
@@ -37,7 +37,7 @@ export function timeline(events, job) {
       "li",
       { class: `step ${kind}` },
       h("div", { class: "step-head" }, h("strong", { text: label }), h("span", { class: "muted", text: passed })),
-      h("div", { class: "muted", text: at === null ? "" : moment(at) }),
+      h("div", at === null ? {} : { class: "muted", text: local(at), title: moment(at) }),
       details(event.fields),
     );
   };
