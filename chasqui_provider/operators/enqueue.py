@@ -20,6 +20,7 @@ from chasqui_provider.operators.links import ChasquiQueueLink
 from chasqui_provider.triggers.result import ChasquiJobResultTrigger
 from chasqui_provider.version_compat import TaskDeferralTimeout, conf
 from chasqui_provider.waiting.deferral import check_defer_after, resumable_at_s, wait_before_deferring
+from chasqui_provider.waiting.kills import OnKill, check_on_kill, end_jobs_now
 from chasqui_provider.waiting.outcome import Outcome
 from chasqui_provider.waiting.results import OnDead, check_on_dead, timeout_text, values_of, wait_now
 
@@ -95,7 +96,9 @@ class ChasquiEnqueueOperator(AddsToQueue, ChasquiOperator):
         as jobs of this name took of late, if that is no longer than deferring takes, and not at all otherwise.
     :param result_timeout: how long to wait at most: a `timedelta` or seconds.
     :param on_dead: "fail" the task when the job is dead, or "return" what is known about its death.
-    :param cancel_on_kill: cancel the job if it is still delayed when the waiting task is killed.
+    :param on_kill: what becomes of the job when the waiting task is killed, failed or cleared: "abort" it, also while
+        it runs; "cancel" it if it is still delayed; "leave" it. By default a job that this task added is aborted.
+    :param cancel_on_kill: the old name of `on_kill="cancel"`.
     """
 
     template_fields: Sequence[str] = (
@@ -128,7 +131,8 @@ class ChasquiEnqueueOperator(AddsToQueue, ChasquiOperator):
         defer_after: timedelta | float | None = None,
         result_timeout: timedelta | float | None = None,
         on_dead: OnDead = "fail",
-        cancel_on_kill: bool = False,
+        on_kill: OnKill | None = None,
+        cancel_on_kill: bool | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -146,9 +150,10 @@ class ChasquiEnqueueOperator(AddsToQueue, ChasquiOperator):
         self.defer_after = check_defer_after(defer_after)
         self.result_timeout = _check_timeout(result_timeout)
         self.on_dead = check_on_dead(on_dead)
-        self.cancel_on_kill = cancel_on_kill
+        # Not `on_kill`, which is a method.
+        self.on_kill_action = check_on_kill(on_kill, cancel_on_kill)
         self._waiting_for: str | None = None
-        self._is_given = False
+        self._is_given = self._has_added = False
 
     def execute(self, context: Any) -> Any:
         """Adds the job, and waits for it with `wait_for_result`."""
@@ -180,10 +185,13 @@ class ChasquiEnqueueOperator(AddsToQueue, ChasquiOperator):
         return timeout_text(settings, self.queue_name, [job_id] if job_id else [], limit)
 
     def on_kill(self) -> None:
-        """Cancels the job if it is still delayed and `cancel_on_kill` is set."""
-        if self.cancel_on_kill and self._waiting_for is not None:
-            with self.hook.open_queue(self.queue_name) as queue:
-                queue.cancel_delayed(self._waiting_for)
+        """Ends the job as `on_kill` says."""
+        if self._waiting_for is not None:
+            end_jobs_now(self.hook.settings(), self.queue_name, [self._waiting_for], self._on_kill(), self.log)
+
+    def _on_kill(self) -> OnKill:
+        is_foreign = self._is_given and not self._has_added
+        return self.on_kill_action or ("leave" if is_foreign else "abort")
 
     def job_payload(self, context: Any) -> Any:
         """The job's payload."""
@@ -199,6 +207,7 @@ class ChasquiEnqueueOperator(AddsToQueue, ChasquiOperator):
         with self.hook.open_queue(self.queue_name) as queue:
             job = queue.add(job_name, self.job_payload(context), job_id=job_id, **options)
         self.note_jobs([job.id])
+        self._has_added = queue.added > 0
         if queue.added:
             self.log.info("added job %s to queue %s", job.id, queue.name)
         else:
@@ -233,7 +242,7 @@ class ChasquiEnqueueOperator(AddsToQueue, ChasquiOperator):
             queue_name=self.queue_name,
             chasqui_conn_id=self.chasqui_conn_id,
             on_dead=self.on_dead,
-            cancel_on_kill=self.cancel_on_kill,
+            on_kill=self._on_kill(),
             kept_for_next_try=self._is_given,
             since_ms=since_ms,
             not_before_s=resumable_at_s(self, self.result_timeout),

@@ -17,6 +17,7 @@ from chasqui_provider.operators.links import ChasquiQueueLink
 from chasqui_provider.triggers.result import ChasquiJobResultTrigger, ids_to_wait_for
 from chasqui_provider.version_compat import AirflowSensorTimeout, conf
 from chasqui_provider.waiting.deferral import check_defer_after, news_lag_s, resumable_at_s, wait_before_deferring
+from chasqui_provider.waiting.kills import OnKill, check_on_kill, end_jobs_now
 from chasqui_provider.waiting.results import (
     ChasquiUnavailableError,
     OnDead,
@@ -41,6 +42,8 @@ class ChasquiJobResultSensor(ReadsFromQueue, BaseSensorOperator):
         DAG is written, the sensor starts in the triggerer, without any worker before, unless `defer_after` is given.
     :param defer_after: how long the worker itself waits before it defers: a `timedelta` or seconds. By default as long
         as jobs of this queue took of late, if that is no longer than deferring takes, and not at all otherwise.
+    :param on_kill: what becomes of the jobs when the waiting task is killed, failed or cleared: "leave" them, which is
+        the default because others added them; "abort" them, also those that run; "cancel" those that are still delayed.
     """
 
     template_fields: Sequence[str] = ("queue_name", "job_ids")
@@ -56,6 +59,7 @@ class ChasquiJobResultSensor(ReadsFromQueue, BaseSensorOperator):
         deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
         defer_after: timedelta | float | None = None,
         on_dead: OnDead = "fail",
+        on_kill: OnKill = "leave",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -65,6 +69,8 @@ class ChasquiJobResultSensor(ReadsFromQueue, BaseSensorOperator):
         self.deferrable = deferrable
         self.defer_after = check_defer_after(defer_after)
         self.on_dead = check_on_dead(on_dead)
+        # Not `on_kill`, which is a method.
+        self.on_kill_action = check_on_kill(on_kill) or "leave"
         if deferrable and not self.defer_after and _is_plain(job_ids) and _is_plain(queue_name):
             self.start_from_trigger = True
             self.start_trigger_args = StartTriggerArgs(
@@ -74,6 +80,7 @@ class ChasquiJobResultSensor(ReadsFromQueue, BaseSensorOperator):
                     "queue_name": queue_name,
                     "chasqui_conn_id": chasqui_conn_id,
                     "on_dead": on_dead,
+                    "on_kill": self.on_kill_action,
                 },
                 next_method="execute_complete",
                 timeout=timedelta(seconds=self.timeout),
@@ -97,6 +104,7 @@ class ChasquiJobResultSensor(ReadsFromQueue, BaseSensorOperator):
             queue_name=self.queue_name,
             chasqui_conn_id=self.chasqui_conn_id,
             on_dead=self.on_dead,
+            on_kill=self.on_kill_action,
             not_before_s=resumable_at_s(self, timeout),
         )
         return self.defer(trigger=trigger, method_name="execute_complete", timeout=timeout)
@@ -136,6 +144,11 @@ class ChasquiJobResultSensor(ReadsFromQueue, BaseSensorOperator):
             settings, job_ids = ChasquiHook(self.chasqui_conn_id).settings(), ids_to_wait_for(self.job_ids)
             limit = f"{timedelta(seconds=self.timeout)} (timeout)"
             raise AirflowSensorTimeout(timeout_text(settings, self.queue_name, job_ids, limit)) from err
+
+    def on_kill(self) -> None:
+        """Ends the jobs as `on_kill` says."""
+        settings, job_ids = ChasquiHook(self.chasqui_conn_id).settings(), ids_to_wait_for(self.job_ids)
+        end_jobs_now(settings, self.queue_name, job_ids, self.on_kill_action, self.log)
 
     def execute_complete(self, context: Any, event: Any) -> Any:
         """Resumes after the wait."""

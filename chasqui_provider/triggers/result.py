@@ -14,6 +14,7 @@ from chasqui_engine import ChasquiError
 from chasqui_provider.connection.settings import DEFAULT_CONN_ID
 from chasqui_provider.conversion import as_ids, short_text
 from chasqui_provider.triggers.payloads import QuietEvent, result_event
+from chasqui_provider.waiting.kills import OnKill, check_on_kill, end_jobs
 from chasqui_provider.waiting.results import OnDead, check_on_dead
 from chasqui_provider.waiting.shared_waits import shared_waits
 
@@ -35,7 +36,8 @@ class ChasquiJobResultTrigger(BaseTrigger):
     itself is impossible. All of these triggers in one triggerer that share connection and queue share two Redis
     connections.
 
-    :param cancel_on_kill: cancel jobs that are still delayed when the task is killed or cleared.
+    :param on_kill: "abort" or "cancel" jobs when the task is killed, failed or cleared, or "leave" them.
+    :param cancel_on_kill: of triggers that an older release has stored: "cancel".
     :param kept_for_next_try: the task waits for the same jobs when it runs again: a clear leaves them to it.
     :param not_before_s: when it may fire at the earliest, in seconds since the epoch (see
         `chasqui_provider.waiting.deferral`).
@@ -48,6 +50,7 @@ class ChasquiJobResultTrigger(BaseTrigger):
         chasqui_conn_id: str = DEFAULT_CONN_ID,
         on_dead: OnDead = "fail",
         cancel_on_kill: bool = False,
+        on_kill: OnKill | None = None,
         kept_for_next_try: bool = False,
         since_ms: int = 0,
         not_before_s: float = 0.0,
@@ -57,7 +60,8 @@ class ChasquiJobResultTrigger(BaseTrigger):
         self.queue_name = queue_name
         self.chasqui_conn_id = chasqui_conn_id
         self.on_dead = check_on_dead(on_dead)
-        self.cancel_on_kill = cancel_on_kill
+        # Not `on_kill`, which is a method.
+        self.on_kill_action = check_on_kill(on_kill) or ("cancel" if cancel_on_kill else "leave")
         self.kept_for_next_try = kept_for_next_try
         self.since_ms = since_ms
         self.not_before_s = not_before_s
@@ -71,7 +75,7 @@ class ChasquiJobResultTrigger(BaseTrigger):
                 "queue_name": self.queue_name,
                 "chasqui_conn_id": self.chasqui_conn_id,
                 "on_dead": self.on_dead,
-                "cancel_on_kill": self.cancel_on_kill,
+                "on_kill": self.on_kill_action,
                 "kept_for_next_try": self.kept_for_next_try,
                 "since_ms": self.since_ms,
                 "not_before_s": self.not_before_s,
@@ -95,15 +99,11 @@ class ChasquiJobResultTrigger(BaseTrigger):
         return result_event(outcomes)
 
     async def on_kill(self) -> None:
-        """Cancels jobs that are still delayed, if `cancel_on_kill` is set; a job that already runs is left alone."""
-        if not self.cancel_on_kill or (self.kept_for_next_try and await self._runs_again()):
+        """Ends the jobs as `on_kill` says, unless the next try waits for them."""
+        if self.on_kill_action == "leave" or (self.kept_for_next_try and await self._runs_again()):
             return
         async with asyncio.timeout(_KILL_TIMEOUT_S), shared_waits(self.chasqui_conn_id, self.queue_name) as waits:
-            for job_id in ids_to_wait_for(self.job_ids):
-                cancelled = await waits.queue.cancel_delayed(job_id)
-                self.log.info(
-                    "job %s %s", job_id, "was cancelled" if cancelled else "was not cancelled: it is no longer delayed"
-                )
+            await end_jobs(waits.queue, ids_to_wait_for(self.job_ids), self.on_kill_action, self.log)
 
     async def _runs_again(self) -> bool:
         """Whether the task was cleared rather than ended."""

@@ -56,7 +56,7 @@ def check(airflow: RealAirflow, queue: SyncQueue, run_id: str, tries: int) -> No
 
     airflow.until(lambda: after_tries(airflow, run_id, tries), f"all tasks after {tries} clears", 90)
     if tries and IS_3_3:
-        airflow.until(lambda: states("wait", (0, 1), tries - 1) == {JobState.UNKNOWN}, "old jobs to be taken back")
+        airflow.until(lambda: states("wait", (0, 1), tries - 1) == {JobState.ABORTED}, "old jobs to be taken back")
     assert states("wait", (0, 1), tries) == {JobState.DELAYED}
     assert queue.get_job("given").state is JobState.DELAYED
     assert states("send", [-1], tries) == {JobState.WAITING}

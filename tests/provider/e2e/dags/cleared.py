@@ -10,7 +10,7 @@ from airflow.sdk import DAG
 from chasqui_provider.operators.chasqui import ChasquiBulkEnqueueOperator, ChasquiEnqueueOperator
 
 QUEUE: dict[str, Any] = {"queue_name": "e2e-clears"}
-LATER = {"delay": 3600, "wait_for_result": True, "deferrable": True, "cancel_on_kill": True}
+LATER = {"delay": 3600, "wait_for_result": True, "deferrable": True, "on_kill": "abort"}
 
 
 def letters(ti: Any) -> Iterator[str]:

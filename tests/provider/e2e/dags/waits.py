@@ -31,7 +31,7 @@ with DAG("to_be_killed", schedule=None):
         payload={"n": 1},
         job_id="kill-me",
         delay=3600,
-        cancel_on_kill=True,
+        on_kill="cancel",
         **WAITS,
     )
 

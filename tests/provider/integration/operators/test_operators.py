@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 from airflow.providers.common.compat.sdk import TaskDeferred
+from redis import Redis
 
 from chasqui_engine import ConfigError, EncodeError, QueueFullError, RepeatPattern, SyncQueue
 from chasqui_provider.operators.chasqui import (
@@ -22,9 +24,12 @@ from chasqui_provider.operators.chasqui import (
 from chasqui_provider.triggers.chasqui import ChasquiJobResultTrigger
 from chasqui_provider.waiting.results import ChasquiUnavailableError, JobDeadError, ResultExpiredError
 from tests.provider.helpers import worker_thread
+from tests.support.consumers import WorkerProcess, diary_key
+from tests.support.waiting import wait_for
 
 Context = dict[str, Any]
 DAY_S = 86_400
+QUICK_WAIT = {"wait_for_result": True, "deferrable": False, "result_timeout": timedelta(seconds=0.2)}
 
 
 def depth(url: str, queue_name: str) -> int:
@@ -172,13 +177,13 @@ class TestEnqueue:
         assert (depth(valkey_queue_url, queue_name), delayed(valkey_queue_url, queue_name)) == (1, 1)
 
     def test_defers(self, valkey_queue_url: str, queue_name: str, context: Context) -> None:
-        operator = enqueue(queue_name, wait_for_result=True, deferrable=True, cancel_on_kill=True, delay=DAY_S)
+        operator = enqueue(queue_name, wait_for_result=True, deferrable=True, delay=DAY_S)
         with pytest.raises(TaskDeferred) as deferred:
             operator.execute(context)
         trigger: Any = deferred.value.trigger
         assert isinstance(trigger, ChasquiJobResultTrigger)
         assert trigger.job_ids == ["airflow:a_dag:manual__1:a_task:-1"]
-        assert trigger.cancel_on_kill
+        assert trigger.on_kill_action == "abort"
         outcome = {"job_id": "x", "status": "completed", "result_json": "5"}
         assert operator.execute_complete(context, {"outcomes": [outcome]}) == 5
         with pytest.raises(ResultExpiredError, match="store_results"):
@@ -186,13 +191,39 @@ class TestEnqueue:
         with pytest.raises(ChasquiUnavailableError, match="gone"):
             operator.execute_complete(context, {"error": "gone"})
 
-    def test_kill_takes_a_delayed_job_back(self, valkey_queue_url: str, queue_name: str, context: Context) -> None:
-        waiting = {"wait_for_result": True, "deferrable": False, "result_timeout": timedelta(seconds=0.2)}
-        operator = enqueue(queue_name, delay=DAY_S, cancel_on_kill=True, **waiting)
+    @pytest.mark.parametrize(("on_kill", "left"), [(None, 0), ("abort", 0), ("cancel", 0), ("leave", 1)])
+    def test_kill_takes_a_delayed_job_back(
+        self, on_kill: Any, left: int, valkey_queue_url: str, queue_name: str, context: Context
+    ) -> None:
+        operator = enqueue(queue_name, delay=DAY_S, on_kill=on_kill, **QUICK_WAIT)
         with pytest.raises(TimeoutError):
             operator.execute(context)
         operator.on_kill()
-        assert delayed(valkey_queue_url, queue_name) == 0
+        assert delayed(valkey_queue_url, queue_name) == left
+
+    def test_kill_aborts_a_running_job(self, queue_url: str, queue_name: str, context: Context) -> None:
+        operator = enqueue(queue_name, **QUICK_WAIT)
+        with WorkerProcess(queue_url, queue_name, "sleep:60"), Redis.from_url(queue_url) as client:
+            with pytest.raises(TimeoutError):
+                operator.execute(context)
+            wait_for(lambda: client.llen(diary_key(queue_name)), "a run")
+            operator.on_kill()
+            assert depth(queue_url, queue_name) == 0
+
+    def test_kill_leaves_a_job_alone_that_the_task_did_not_add(
+        self, valkey_queue_url: str, queue_name: str, context: Context
+    ) -> None:
+        for operator in (enqueue(queue_name, job_id="theirs"), enqueue(queue_name, job_id="theirs", **QUICK_WAIT)):
+            with contextlib.suppress(TimeoutError):
+                operator.execute(context)
+            operator.on_kill()
+        assert depth(valkey_queue_url, queue_name) == 1
+
+    def test_the_old_name_warns(self, valkey_queue_url: str, queue_name: str) -> None:
+        with pytest.warns(DeprecationWarning, match="write on_kill='cancel'"):
+            assert enqueue(queue_name, cancel_on_kill=True).on_kill_action == "cancel"
+        with pytest.raises(ValueError, match="on_kill must be 'abort', 'cancel' or 'leave', got 'kill'"):
+            enqueue(queue_name, on_kill="kill")
 
 
 class TestBulk:

@@ -19,6 +19,7 @@ from chasqui_provider.waiting.results import ChasquiUnavailableError, JobDeadErr
 from chasqui_provider.waiting.shared_waits import _shared
 from tests.provider.helpers import worker, worker_thread
 from tests.servers import ServerProcess
+from tests.support.consumers import Gate, consuming
 from tests.support.waiting import until
 
 Context = dict[str, Any]
@@ -156,9 +157,7 @@ class TestSensor:
 
 class TestTrigger:
     async def test_survives_serialization(self) -> None:
-        trigger = ChasquiJobResultTrigger(
-            ["a"], "q", on_dead="return", cancel_on_kill=True, since_ms=3, not_before_s=4.5
-        )
+        trigger = ChasquiJobResultTrigger(["a"], "q", on_dead="return", on_kill="abort", since_ms=3, not_before_s=4.5)
         path, kwargs = trigger.serialize()
         assert path == "chasqui_provider.triggers.chasqui.ChasquiJobResultTrigger"
         assert ChasquiJobResultTrigger(**kwargs).serialize() == (path, kwargs)
@@ -199,10 +198,21 @@ class TestTrigger:
             assert await queue.cancel_delayed("keep")
             assert not await queue.cancel_delayed("drop")
 
+    async def test_on_kill_aborts_a_running_job(self, queue_url: str, queue_name: str) -> None:
+        async with Queue(queue_name, redis_url=queue_url) as queue, consuming(queue_url, queue_name, gate := Gate()):
+            job = await queue.add("d", 1)
+            await until(lambda: gate.started, "a run")
+            trigger = ChasquiJobResultTrigger([job.id], queue_name, on_kill="abort")
+            ended = asyncio.create_task(fire(trigger))
+            await trigger.on_kill()
+            [outcome] = (await asyncio.wait_for(ended, 20))["outcomes"]
+            assert (outcome["status"], outcome["reason"]) == ("dead", "aborted")
+            assert gate.finished == []
+
     async def test_cleanup_takes_nothing_back(self, valkey_queue_url: str, queue_name: str) -> None:
         async with Queue(queue_name, redis_url=valkey_queue_url) as queue:
             await queue.add("d", None, job_id="x", delay_ms=3_600_000)
-            trigger = ChasquiJobResultTrigger(["x"], queue_name, cancel_on_kill=True)
+            trigger = ChasquiJobResultTrigger(["x"], queue_name, on_kill="abort")
             waiting = asyncio.create_task(fire(trigger))
             await asyncio.sleep(0.1)
             waiting.cancel()
