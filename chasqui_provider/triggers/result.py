@@ -19,6 +19,7 @@ from chasqui_provider.waiting.results import OnDead, check_on_dead
 from chasqui_provider.waiting.shared_waits import shared_waits
 
 _KILL_TIMEOUT_S = 5.0
+_DEFERRED = "deferred"
 _ENDED = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"})
 """States in which a task does not run again without a user's action."""
 
@@ -99,16 +100,27 @@ class ChasquiJobResultTrigger(BaseTrigger):
         return result_event(outcomes)
 
     async def on_kill(self) -> None:
-        """Ends the jobs as `on_kill` says, unless the next try waits for them."""
-        if self.on_kill_action == "leave" or (self.kept_for_next_try and await self._runs_again()):
+        """Ends the jobs as `on_kill` says, unless somebody still waits for them."""
+        if self.on_kill_action == "leave" or await self._is_still_waited_for():
             return
         async with asyncio.timeout(_KILL_TIMEOUT_S), shared_waits(self.chasqui_conn_id, self.queue_name) as waits:
             await end_jobs(waits.queue, ids_to_wait_for(self.job_ids), self.on_kill_action, self.log)
 
-    async def _runs_again(self) -> bool:
-        """Whether the task was cleared rather than ended."""
-        if (ti := self.task_instance) is None:
+    async def _is_still_waited_for(self) -> bool:
+        """Whether the next try waits for the same jobs, or another triggerer has this trigger now.
+
+        A triggerer that was silent for long finds its triggers given away, and calls `on_kill` for those as well: then
+        the task is still deferred.
+        """
+        if self.task_instance is None:
             return False
+        states = await self._task_states(self.task_instance)
+        if _DEFERRED in states:
+            self.log.info("the task is still deferred, in another triggerer: its jobs are left alone")
+            return True
+        return self.kept_for_next_try and not states & _ENDED
+
+    async def _task_states(self, ti: Any) -> set[str | None]:
         found = await asyncio.to_thread(
             RuntimeTaskInstance.get_task_states,
             dag_id=ti.dag_id,
@@ -116,5 +128,4 @@ class ChasquiJobResultTrigger(BaseTrigger):
             run_ids=[ti.run_id],
             map_index=ti.map_index,
         )
-        states = [state for of_run in found.values() for state in of_run.values()]
-        return not any(state in _ENDED for state in states)
+        return {state for of_run in found.values() for state in of_run.values()}
