@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser, BrowserContext, Page
 
-_ARGS = [
+ARGS = [
     "--no-sandbox",
     "--disable-gpu",
     "--disable-dev-shm-usage",
@@ -59,7 +59,7 @@ def browser() -> Iterator[Browser]:
 
     # For the module: while it runs, this thread has an event loop, and no other test could have its own.
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=path, args=_ARGS, timeout=60_000)
+        chromium = playwright.chromium.launch(executable_path=path, args=ARGS, timeout=60_000)
         yield chromium
         chromium.close()
 
