@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
+from chasqui_engine import QueueLimits
 from chasqui_engine.cli.input.params import QueueArgument, QueueOption, require_queue
 from chasqui_engine.cli.session import USAGE, Session, command, fail
-from chasqui_engine.values.limits import QueueLimits
 
 _RATE = re.compile(r"(?P<jobs>\d+)/(?P<number>\d*)(?P<unit>s|m|h)")
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
