@@ -49,6 +49,7 @@ from chasqui_engine.values.job import DlqReason as DlqReason
 from chasqui_engine.values.job import Job as Job
 from chasqui_engine.values.job import JobId as JobId
 from chasqui_engine.values.job import JobRetryOverride as JobRetryOverride
+from chasqui_engine.values.limits import QueueLimits as QueueLimits
 from chasqui_engine.values.retry_later import RetryLater as RetryLater
 from chasqui_engine.worker import HandlerRegistry as HandlerRegistry
 from chasqui_engine.worker import Worker as Worker

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from chasqui_engine._redis.client.link import Link
 from chasqui_engine._redis.commands import events as events_commands
 from chasqui_engine._redis.commands import stats
+from chasqui_engine._redis.commands.admission import limits
 from chasqui_engine._redis.commands.keys import QueueKeys
 from chasqui_engine._redis.commands.stats import QueueStats
 from chasqui_engine.admin.workers import ConsumerInfo, list_workers
+from chasqui_engine.values.limits import UNLIMITED, QueueLimits
 
 EVENTS_FOR_RATE = 5_000
 """The most events that a rate is computed from, the newest."""
@@ -62,6 +64,7 @@ class QueueSnapshot:
     counts: QueueCounts
     consumers: tuple[ConsumerInfo, ...]
     throughput: Throughput
+    limits: QueueLimits = UNLIMITED
 
     @property
     def workers(self) -> int:
@@ -122,6 +125,7 @@ async def take_snapshot(link: Link, keys: QueueKeys, group: str, *, events: int 
         group=group,
         counts=_counts(found),
         consumers=tuple(consumers),
+        limits=await limits.get_limits(link, keys),
         throughput=_throughput(recent, found.now_ms, cut_at=events),
     )
 

@@ -31,6 +31,7 @@ COMMANDS = {
     "delayed": "delayed",
     "repeatable": "repeatable",
     "queue": "queue",
+    "limit": "order.limit",
     "pause": "pause",
     "resume": "pause",
     "doctor": "doctor",

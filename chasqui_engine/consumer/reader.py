@@ -8,6 +8,7 @@ import logging
 from chasqui_engine._redis.client.link import CommandError, Link
 from chasqui_engine._redis.commands import group, headers, stats
 from chasqui_engine._redis.commands.group import Delivery, Pending
+from chasqui_engine.consumer.admission.limited import LimitedReads
 from chasqui_engine.consumer.admission.staged import StagedJobs
 from chasqui_engine.consumer.context import ConsumerContext
 from chasqui_engine.consumer.execution.aborts import Aborts
@@ -50,11 +51,13 @@ class Reader:
         self._idle = IdleEntries(config.claim_min_idle_ms)
         self._clock = context.clock
         self._job_events = context.job_events
+        self._limited = LimitedReads(context, reads, self._accept)
         self._staged = StagedJobs(context, self._accept)
         self.take_staged = self._staged.run
         """Takes jobs that wait beside the stream, until cancelled."""
         self._aborts = aborts
         self._paused = self._claiming = self._warned_blind = self._with_headers = self._with_aborts = False
+        self._is_limited = False
 
     async def read(self) -> None:
         """Reads new entries until cancelled; none while the queue is paused."""
@@ -75,12 +78,13 @@ class Reader:
 
     async def _read_until_paused(self) -> None:
         # In its own task, so that the pause check costs the reads nothing and can interrupt a blocking one.
-        reading = asyncio.create_task(self._read_new(), name="chasqui-reads")
+        limited = self._is_limited
+        reading = asyncio.create_task(self._read_within_limits() if limited else self._read_new(), name="chasqui-reads")
         try:
             while True:
                 if (await asyncio.wait({reading}, timeout=_PAUSE_CHECK_S))[0]:
                     reading.result()
-                if await self._pause_is_set():
+                if await self._pause_is_set() or self._is_limited is not limited:
                     break
         finally:
             await cancel_and_wait(reading)
@@ -95,7 +99,9 @@ class Reader:
             self._warn_blind("whether queue %s is paused", err)
             self._paused = self._with_headers = self._with_aborts = False
         else:
-            self._staged.pause(flags.paused)
+            self._is_limited = flags.limited
+            # Within limits, the reads take staged jobs too.
+            self._staged.pause(flags.paused or flags.limited)
             if flags.with_priorities:
                 self._staged.wake()
         if self._with_aborts:
@@ -119,7 +125,7 @@ class Reader:
         pending = await group.list_pending_of(self._commands, self._member, at_most=len(self._in_flight) + _STRAYS)
         held = set(self._in_flight.entry_ids())
         # Entries of a claim, or a take, in progress are ours before they are recorded.
-        on_their_way = self._claiming or self._staged.is_taking
+        on_their_way = self._claiming or self._staged.is_taking or self._limited.is_taking
         strays = [] if on_their_way else [entry_id for entry_id in pending if entry_id not in held]
         to_return = [delivery.entry_id for delivery in unbegun] + strays
         if to_return:
@@ -149,6 +155,13 @@ class Reader:
                 backlog = len(reads[-1]) == counts[-1]
                 for deliveries in reads:
                     await self._accept(deliveries)
+
+    async def _read_within_limits(self) -> None:
+        while True:
+            try:
+                await self._limited.read()
+            except CommandError as err:
+                await self._restore_group(err)
 
     async def claim(self) -> None:
         """Reclaims entries of silent workers until cancelled."""

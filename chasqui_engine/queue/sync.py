@@ -102,6 +102,9 @@ class SyncQueue:
     obliterate = _blocking(Queue.obliterate)
 
     change_priority = _blocking(Queue.change_priority)
+    set_limits = _blocking(Queue.set_limits)
+    get_limits = _blocking(Queue.get_limits)
+    clear_limits = _blocking(Queue.clear_limits)
 
     list_delayed = _blocking(Queue.list_delayed)
     cancel_delayed = _blocking(Queue.cancel_delayed)

@@ -162,6 +162,11 @@ async def work(url: str, admin: Redis) -> None:
         await until(lambda: _is_gone(admin, "once"))
         await admin.hset(KEYS.spec("tick"), "fired", "no number")
         await until(lambda: _counts(admin, "tick"))
+    await admin.hset(KEYS.limits, mapping={"rate_max": 1000, "rate_ms": 1000, "concurrency": 10})
+    async with consuming(url, QUEUE, handle, **settings):
+        await until(lambda: admin.exists(KEYS.limiter))
+        await asyncio.sleep(0.5)  # and then for more jobs
+    await admin.delete(KEYS.limits)
     async with consuming(url, QUEUE, handle, max_age_secs=0):
         await until(lambda: _has(admin, b"expired"))
     await abort(url, admin)
@@ -227,6 +232,8 @@ async def operate(url: str, admin: Redis) -> None:
     """What a monitor may, and replay, cancel, pause, add, remove."""
     await look(url, admin)
     async with await connected(url) as producer:
+        await producer.set_limits(concurrency=1)
+        assert await producer.clear_limits()
         assert await producer.pause()
         assert await producer.resume()
         assert await producer.replay_dlq(1) == 1

@@ -49,6 +49,7 @@ NAMES = [
     "QueueEvent",
     "QueueEvents",
     "QueueFullError",
+    "QueueLimits",
     "RedisError",
     "RefusedError",
     "RepeatPattern",

@@ -13,6 +13,8 @@ class QueueKeys:
         "delayed",
         "dlq",
         "events",
+        "limiter",
+        "limits",
         "paused",
         "prefix",
         "prio",
@@ -38,6 +40,8 @@ class QueueKeys:
         self.paused = f"{self.prefix}:paused"
         self.aborts = f"{self.prefix}:aborts"
         self.uses = f"{self.prefix}:uses"
+        self.limits = f"{self.prefix}:limits"
+        self.limiter = f"{self.prefix}:limiter"
         self.prio = f"{self.prefix}:prio"
         self.prio_jobs = f"{self.prefix}:prio:jobs"
         self.prio_state = f"{self.prefix}:prio:state"

@@ -134,7 +134,7 @@ async def obliterate(link: Link, keys: QueueKeys, *, force: bool) -> int:
     If jobs are running and it is not forced, deletes nothing and returns minus their number.
     """
     used = [keys.stream, keys.delayed, keys.dlq, keys.events, keys.repeat, keys.paused]
-    used += [keys.prio, keys.prio_jobs, keys.prio_state]
+    used += [keys.prio, keys.prio_jobs, keys.prio_state, keys.limits, keys.limiter]
     reply: int = await link.run(_OBLITERATE, used, [int(force)], resend=False)
     return reply
 

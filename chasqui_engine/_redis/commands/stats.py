@@ -58,6 +58,8 @@ class Flags(NamedTuple):
     """Whether jobs may wait beside the stream."""
     with_aborts: bool
     """Whether there are jobs in flight that are to be aborted."""
+    limited: bool
+    """Whether there are limits to keep to."""
 
 
 class ConsumerStats(NamedTuple):
@@ -83,7 +85,8 @@ async def is_paused(link: Link, keys: QueueKeys) -> bool:
 
 async def read_flags(link: Link, keys: QueueKeys) -> Flags:
     """What a worker has to know of the queue, several times a second."""
-    replies = await link.call_many(("EXISTS", key) for key in (keys.paused, keys.uses, keys.prio, keys.aborts))
+    looked_at = (keys.paused, keys.uses, keys.prio, keys.aborts, keys.limits)
+    replies = await link.call_many(("EXISTS", key) for key in looked_at)
     for reply in replies:
         if type(reply) is ReplyError:
             raise CommandError(str(reply))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from chasqui_engine import QueueLimits
 from chasqui_engine.admin import QueueSnapshot
 from chasqui_engine.cli.input.params import GroupOption, QueuesArgument, QueuesOption, parse_queues
 from chasqui_engine.cli.monitor import Snapshots, open_monitor, take_snapshots
@@ -72,6 +73,8 @@ def _render(found: Snapshots, address: str, width: int) -> RenderableType:
     tables = [queue_table(queues, width)] if queues else []
     if len(queues) == 1:
         tables.append(_render_workers(queues[0], width))
+        if queues[0].limits != QueueLimits():
+            bad = [f"limits: {queues[0].limits}", *bad]
     return Group(*tables, *bad)
 
 

@@ -153,3 +153,11 @@ async def test_priorities_on_a_node(cluster: Cluster, queue_name: str) -> None:
             assert await queue.replay_dlq() == 15
             await until(lambda: ledger.runs.total() == 2 * 28)
         assert (await queue.counts()).prioritized == 0
+
+
+async def test_limits_on_a_node(cluster: Cluster, queue_name: str) -> None:
+    async with Queue(queue_name, redis_url=cluster.url) as queue, working(queue_name, cluster.url) as ledger:
+        await queue.set_limits(rate=(1000, 1), concurrency=2)
+        await queue.add_bulk([{"name": "n", "data": n, "priority": n % 3} for n in range(30)])
+        await until(ledger.has(30))
+        assert await queue.clear_limits()

@@ -1,0 +1,1 @@
+"""Commands on the order of jobs, and on how many run."""
