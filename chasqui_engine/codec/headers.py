@@ -10,6 +10,7 @@ from chasqui_engine.values.errors import ConfigError, DecodeError, EncodeError
 from chasqui_engine.values.headers import MAX_HEADERS_BYTES, RESERVED_PREFIX
 
 _ADDED_MS = f"{RESERVED_PREFIX}added-ms"
+_EXPIRES_MS = f"{RESERVED_PREFIX}expires-ms"
 
 
 class Headers(NamedTuple):
@@ -19,11 +20,15 @@ class Headers(NamedTuple):
     """Those that its producer gave it."""
     added_at_ms: int | None
     """When the job was added that they are of: another may have had its id before."""
+    expires_at_ms: int | None = None
+    """From when on the job does not begin any more."""
 
 
-def encode_headers(headers: Mapping[str, str], added_at_ms: int) -> bytes:
+def encode_headers(headers: Mapping[str, str], added_at_ms: int, expires_at_ms: int | None = None) -> bytes:
     """Headers as they are stored."""
     fields: dict[str, Any] = {**headers, _ADDED_MS: added_at_ms}
+    if expires_at_ms is not None:
+        fields[_EXPIRES_MS] = expires_at_ms
     try:
         encoded = encode_payload(fields)
     except EncodeError as err:  # a lone surrogate
@@ -45,7 +50,7 @@ def decode_headers(data: bytes) -> Headers:
     own = {name: value for name, value in fields.items() if not str(name).startswith(RESERVED_PREFIX)}
     if not all(type(name) is str and type(value) is str for name, value in own.items()):
         raise DecodeError("headers are texts by name")
-    return Headers(own, _read_ms(fields, _ADDED_MS))
+    return Headers(own, _read_ms(fields, _ADDED_MS), _read_ms(fields, _EXPIRES_MS))
 
 
 def _read_ms(fields: dict[Any, Any], name: str) -> int | None:

@@ -22,6 +22,7 @@ from chasqui_engine.consumer.verdict import (
     abort_unbegun,
     allowed_runs,
     drop,
+    expire,
     judge_arrival,
     judge_failure,
     must_be_counted,
@@ -145,29 +146,34 @@ class JobRunner:
     def _open(self, delivery: Delivery) -> Job | None:
         """The job in an entry; None if it may not run, and is settled."""
         verdict = judge_arrival(delivery, self._config, self._server_now_ms)
+        if delivery.headers and isinstance(verdict, Job):
+            verdict = self._read_headers(delivery, verdict)
         if isinstance(verdict, Bury):
             log_burial(self._queue, verdict)
             self._settler.bury(verdict)
         elif isinstance(verdict, Drop):
             self._settler.drop(verdict)
         else:
-            if delivery.headers:
-                self._read_headers(delivery, verdict)
             if delivery.priority:
                 verdict.priority = delivery.priority
             return verdict
         return None
 
-    def _read_headers(self, delivery: Delivery, job: Job) -> None:
+    def _read_headers(self, delivery: Delivery, job: Job) -> Job | Bury | Drop:
+        """The job with its headers, or its end if it had not begun in its own time."""
         try:
-            own, added_at_ms = decode_headers(delivery.headers)
+            own, added_at_ms, expires_ms = decode_headers(delivery.headers)
         except DecodeError as err:
             _log.warning("queue %s: job %r runs without its headers: %s", self._queue, job.id, err.args[0])
-            return
-        if added_at_ms in (None, job.created_at_ms):
-            job.headers = own
-        else:
+            return job
+        if added_at_ms not in (None, job.created_at_ms):
             delivery.headers = b""
+            return job
+        job.headers = own
+        has_begun = job.attempt + job.deliveries > 0
+        if expires_ms is not None and not has_begun and self._server_now_ms() >= expires_ms:
+            return expire(delivery, job, self._config)
+        return job
 
     async def _handle(self, delivery: Delivery, job: Job) -> None:
         attempt = job.attempt + job.deliveries + 1

@@ -56,7 +56,7 @@ def judge_arrival(delivery: Delivery, config: ConsumerConfig, now_ms: Callable[[
         return _bury_unread(delivery, DlqReason.retries_exhausted(detail), job.id, begun)
     job.deliveries = begun - job.attempt
     expires_ms = None if begun else expires_at_ms(delivery, config)
-    return job if expires_ms is None or now_ms() < expires_ms else _expire(delivery, job, config)
+    return job if expires_ms is None or now_ms() < expires_ms else expire(delivery, job, config)
 
 
 def judge_failure(
@@ -93,7 +93,8 @@ def expires_at_ms(delivery: Delivery, config: ConsumerConfig) -> float | None:
     return ms_of(delivery.entry_id.decode()) + config.max_age_secs * 1000
 
 
-def _expire(delivery: Delivery, job: Job, config: ConsumerConfig) -> Bury | Drop:
+def expire(delivery: Delivery, job: Job, config: ConsumerConfig) -> Bury | Drop:
+    """The end of a job that had not begun in time."""
     if config.dead_letter_expired:
         return _bury_unread(delivery, DlqReason.expired("it had not begun in time"), job.id)
     return drop(delivery, "expired", job.id, job.attempt + 1, None)

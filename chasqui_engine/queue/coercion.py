@@ -28,7 +28,7 @@ MissedFiresLike = MissedFiresPolicy | dict[str, Any]
 
 NAME_AND_DATA = frozenset({"name", "data"})
 _BULK_OPTIONS = NAME_AND_DATA | {"delay_ms", "delay", "attempts", "backoff", "job_id", "repeat", "missed_fires"}
-_BULK_OPTIONS |= {"headers", "priority"}
+_BULK_OPTIONS |= {"headers", "priority", "expires"}
 
 
 def as_moment(delay_ms: DelayMsLike | None, delay: timedelta | None) -> Moment | None:
@@ -115,6 +115,7 @@ _NOT_OF_A_SPEC = {
     "delay": "use upsert_repeatable_job(start_after_ms=…)",
     "headers": "a stored spec has no place for them",
     "priority": "a stored spec has no place for it",
+    "expires": "a stored spec has no place for it; Worker(max_age_secs=…) is for all jobs",
 }
 
 

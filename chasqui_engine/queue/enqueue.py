@@ -16,6 +16,7 @@ from chasqui_engine.codec.envelope import JobEncoder, encode_delayed
 from chasqui_engine.codec.headers import encode_headers
 from chasqui_engine.runtime.clock import monotonic, now_ms
 from chasqui_engine.values.config import ProducerConfig
+from chasqui_engine.values.durations import expiry_ms
 from chasqui_engine.values.errors import ConfigError, EncodeError
 from chasqui_engine.values.ids import mint_id, mint_ids
 from chasqui_engine.values.job import Addition, AddOptions, JobId, Moment
@@ -140,7 +141,8 @@ class Enqueuer:
                 raise _unencodable(err, len(jobs) + 1, len(additions)) from err
             headers = b""
             if options.has_headers:
-                headers = encode_headers(options.headers or {}, created_at_ms)
+                until = None if options.expires is None else expiry_ms(options.expires, created_at_ms)
+                headers = encode_headers(options.headers or {}, created_at_ms, until)
             jobs.append(NewJob(job_id, envelope, options.name, options.id is not None, headers))
         return jobs
 

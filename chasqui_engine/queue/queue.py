@@ -36,6 +36,7 @@ from chasqui_engine.runtime.clock import now_ms
 from chasqui_engine.schedule.spec import RepeatableMeta, RepeatableSpec
 from chasqui_engine.tracing import Tracing, TracingLike
 from chasqui_engine.values.config import ProducerConfig, WhenFull
+from chasqui_engine.values.durations import Expires
 from chasqui_engine.values.errors import ChasquiError, ConfigError, ShutdownError
 from chasqui_engine.values.job import Addition, AddOptions, Job, JobId
 
@@ -123,17 +124,20 @@ class Queue(QueueOperations):
         missed_fires: MissedFiresLike | None = None,
         headers: Mapping[str, str] | None = None,
         priority: int = 0,
+        expires: Expires | None = None,
     ) -> Job:
         """Adds one job.
 
         `delay_ms` (milliseconds, or a `datetime` to run at) or `delay` (a `timedelta`) runs it later; `job_id` makes
         adding it again a no-op, from any process; `attempts` and `backoff` override the worker's retries; `headers` are
         texts by name that travel with the job; with a `priority` of 1 or more it waits until no job of a smaller one
-        does, 0 is the first; `repeat` stores a repeatable spec instead, and the job that is returned has the spec's key
-        as its id.
+        does, 0 is the first; a job that has not begun by `expires` (a `timedelta` or seconds from now, or a `datetime`)
+        does not run, but ends as expired; `repeat` stores a repeatable spec instead, and the job that is returned has
+        the spec's key as its id.
         """
         if repeat is not None:
-            warn_of_unused({"delay_ms": delay_ms, "delay": delay, "headers": headers, "priority": priority or None})
+            unused = {"delay_ms": delay_ms, "delay": delay, "headers": headers, "expires": expires}
+            warn_of_unused({**unused, "priority": priority or None})
             return await self.upsert_repeatable_job(
                 name,
                 data,
@@ -145,11 +149,12 @@ class Queue(QueueOperations):
             )
         if missed_fires is not None:
             raise ConfigError("missed_fires goes with repeat=RepeatPattern.cron(…) or .every(…)")
-        if job_id is None and attempts is None and backoff is None and headers is None and priority == 0:
+        plain = job_id is None and attempts is None and backoff is None and headers is None and expires is None
+        if plain and priority == 0:
             options = self._options_for(name)
         else:
             retry = self._defaults.retry_of(attempts, backoff)
-            options = AddOptions(id=job_id, retry=retry, name=name, headers=headers, priority=priority)
+            options = AddOptions(id=job_id, retry=retry, name=name, headers=headers, priority=priority, expires=expires)
         moment = self._defaults.moment_of(delay_ms, delay)
         producer = await self._producer()
         created_at_ms = now_ms()
@@ -172,6 +177,7 @@ class Queue(QueueOperations):
         repeat: RepeatLike | None = None,
         headers: Mapping[str, str] | None = None,
         priority: int = 0,
+        expires: Expires | None = None,
     ) -> Job:
         """Like `add`, but requires a `job_id`: however often and from wherever it is called, the job is added once."""
         if not isinstance(job_id, str) or not job_id.strip():
@@ -187,6 +193,7 @@ class Queue(QueueOperations):
             repeat=repeat,
             headers=headers,
             priority=priority,
+            expires=expires,
         )
 
     async def add_bulk(self, jobs: Sequence[Mapping[str, Any]]) -> list[Job]:
@@ -317,8 +324,10 @@ class Queue(QueueOperations):
         if item.get("missed_fires") is not None:
             raise ConfigError("missed_fires goes with repeat=RepeatPattern.cron(…) or .every(…)")
         retry = self._defaults.retry_of(item.get("attempts"), item.get("backoff"))
-        name, headers, priority = item.get("name") or "", item.get("headers"), item.get("priority", 0)
-        options = AddOptions(id=item.get("job_id"), retry=retry, name=name, headers=headers, priority=priority)
+        named = {field: item.get(field) for field in ("headers", "expires")}
+        options = AddOptions(
+            id=item.get("job_id"), retry=retry, name=item.get("name") or "", priority=item.get("priority", 0), **named
+        )
         return item["data"], options
 
     async def _open_link(self) -> Link:

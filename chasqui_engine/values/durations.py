@@ -13,6 +13,9 @@ Delay = timedelta | float
 When = datetime | float
 """An aware `datetime` (a naive one is taken for UTC), or epoch seconds."""
 
+Expires = timedelta | datetime | float
+"""How long a job may wait until it begins: a `timedelta` or seconds from when it is added; or a point in time."""
+
 _COUNTED_MS = 10**20
 FURTHEST_MS = 2**52
 """Beyond this Redis, which keeps times as doubles, does not hold them exactly."""
@@ -30,6 +33,14 @@ def when_ms(when: When, field: str = "when") -> int:
         aware = when if when.tzinfo is not None else when.replace(tzinfo=UTC)
         return round(aware.timestamp() * 1000)
     return _positive_ms(when, field, "a datetime or epoch seconds")
+
+
+def expiry_ms(expires: Expires, added_at_ms: int) -> int:
+    """When a job that was added then expires, in epoch milliseconds."""
+    if isinstance(expires, datetime):
+        return when_ms(expires)
+    seconds = expires.total_seconds() if isinstance(expires, timedelta) else expires
+    return added_at_ms + _positive_ms(seconds, "expires", "a timedelta, a datetime or a number of seconds")
 
 
 def iso(ms: float) -> str:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 from chasqui_engine.runtime.clock import now_ms
 from chasqui_engine.values.backoff import BackoffSpec
+from chasqui_engine.values.durations import Expires, expiry_ms
 from chasqui_engine.values.errors import ConfigError, EncodeError
 from chasqui_engine.values.headers import check_headers
 from chasqui_engine.values.ids import mint_id
@@ -221,6 +222,8 @@ class AddOptions:
     name: str = ""
     headers: Mapping[str, str] | None = None
     """Texts that travel with the job, over retries and replays: `Job.headers`."""
+    expires: Expires | None = None
+    """A `timedelta` or seconds from now, or a `datetime`: a job that has not begun by then expires, without a run."""
     priority: int = 0
     """0 is the first; one of 1 to 2,097,151 waits until no job of a smaller one does."""
     has_headers: bool = field(init=False, repr=False, compare=False, default=False)
@@ -236,6 +239,9 @@ class AddOptions:
         if self.headers is not None:
             object.__setattr__(self, "headers", check_headers(self.headers))
             object.__setattr__(self, "has_headers", bool(self.headers))
+        if self.expires is not None:
+            expiry_ms(self.expires, 0)
+            object.__setattr__(self, "has_headers", True)
         if self.retry is not None:
             # The job must carry the maximum: otherwise the worker's default, which is lower, applies.
             object.__setattr__(self, "retry", self.retry.with_own_maximum())

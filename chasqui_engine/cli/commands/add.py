@@ -50,6 +50,9 @@ async def add(
         int,
         typer.Option("--priority", metavar="N", help="0 is the first; one of 1 or more waits for all smaller ones."),
     ] = 0,
+    expires: Annotated[
+        str | None, typer.Option("--expires", metavar="TIME", help="It does not run if it has not begun by then: 10m.")
+    ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the result and show it.")] = False,
     timeout: Annotated[str, typer.Option("--timeout", metavar="TIME", help="How long to wait.")] = "30s",
 ) -> None:
@@ -61,6 +64,7 @@ async def add(
         "backoff": parse_backoff(backoff, max_backoff),
         "headers": _parse_headers(header),
         "priority": priority,
+        "expires": None if expires is None else parse_duration_ms(expires) / 1000,
     }
     where = require_queue(None, queue, "default")
     payload = parse_payload(data, as_text, ", or pass --text for plain text")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -142,3 +144,66 @@ async def test_the_log_says_what_expired(
 def test_an_age_that_is_none_is_named(value: Any) -> None:
     with pytest.raises(ConfigError, match="max_age_secs"):
         ConsumerConfig(max_age_secs=value)
+
+
+# --- a job's own time ---
+
+
+@pytest.mark.parametrize("kind", ["seconds", "timedelta", "datetime"])
+async def test_a_job_that_has_not_begun_by_its_own_time_expires(redis_url: str, queue: Queue, kind: str) -> None:
+    now = datetime.now(UTC)
+    past, later = {
+        "seconds": (0, HOUR_S),
+        "timedelta": (timedelta(0), timedelta(hours=1)),
+        "datetime": (now - timedelta(hours=1), now + timedelta(hours=1)),
+    }[kind]
+    await queue.add("mail", "old", job_id="old", expires=past, headers={"a": "b"})
+    await queue.add("mail", "new", job_id="new", expires=later, headers={"a": "b"})
+    async with consuming(redis_url, queue.name, handler := Recorder(), store_results=True):
+        with pytest.raises(JobExpiredError):
+            await queue.wait_for_result("old", timeout=10)
+        await queue.wait_for_result("new", timeout=10)
+    assert [(job.payload, job.headers) for job in handler.jobs] == [("new", {"a": "b"})]
+
+
+async def test_a_bulk_has_jobs_with_and_without_a_time(redis_url: str, queue: Queue) -> None:
+    jobs = [{"name": "mail", "data": n, "expires": 0 if n % 2 else None} for n in range(4)]
+    added = await queue.add_bulk(jobs)
+    async with consuming(redis_url, queue.name, handler := Recorder(), dead_letter_expired=True):
+        for job in added[1::2]:
+            with pytest.raises(JobExpiredError):
+                await job.wait_for_result(timeout=10)
+        await until(lambda: len(handler.jobs) == 2)
+    assert handler.payloads == [0, 2]
+    assert [letter["reason"] for letter in await queue.peek_dlq()] == ["expired", "expired"]
+
+
+async def test_a_delayed_job_keeps_its_time(redis_url: str, queue: Queue) -> None:
+    job = await queue.add("mail", 1, delay_ms=50, expires=0.01)
+    async with consuming(redis_url, queue.name, handler := Recorder()):
+        with pytest.raises(JobExpiredError):
+            await job.wait_for_result(timeout=10)
+    assert handler.jobs == []
+
+
+async def test_a_job_that_began_in_time_is_retried_after_it(redis_url: str, raw: Redis, queue: Queue) -> None:
+    runs = []
+
+    async def fail(job: Job) -> None:
+        runs.append(job.attempt)
+        if not job.attempt:
+            await asyncio.sleep(3)
+            raise ValueError("no")
+
+    async with consuming(redis_url, queue.name, fail):
+        await queue.add("mail", 1, expires=3, attempts=2)
+        await until(lambda: stream_is_empty(raw, queue.name) if len(runs) == 2 else False)
+
+
+@pytest.mark.parametrize("expires", [-1, float("nan"), "1h", True])
+async def test_a_bad_time_is_named(queue: Queue, expires: Any) -> None:
+    with pytest.raises(ConfigError, match="expires must be"):
+        await queue.add("mail", 1, expires=expires)
+    with pytest.raises(ConfigError, match="expires must be"):
+        await queue.add_bulk([{"name": "mail", "data": 1, "expires": expires}])
+    assert (await queue.counts()).waiting == 0
