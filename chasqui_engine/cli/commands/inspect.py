@@ -13,7 +13,7 @@ from chasqui_engine.cli.input.params import GroupOption, QueuesArgument, QueuesO
 from chasqui_engine.cli.monitor import Snapshots, open_monitor, take_snapshots
 from chasqui_engine.cli.output.queue_table import queue_table
 from chasqui_engine.cli.output.workers_table import workers_table
-from chasqui_engine.cli.session import FAILED, NOT_THERE, Session, command
+from chasqui_engine.cli.session import FAILED, Session, command
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -48,11 +48,8 @@ async def workers(
     queues: QueuesArgument = None,
     queue: QueuesOption = None,
     group: GroupOption = "default",
-) -> int:
-    """Show the workers of queues: where each runs, what it runs, and those that died within the last hour.
-
-    Exit code 3: there are none.
-    """
+) -> None:
+    """Show the workers of queues: where each runs, what it runs, and those that died within the last hour."""
     names = parse_queues(queues, queue)
     async with open_monitor(session, names, group) as monitor:
         found = (await take_snapshots(monitor, names)).queues
@@ -61,7 +58,6 @@ async def workers(
         [{"queue": name, **asdict(worker)} for name, worker in seen],
         lambda: workers_table(seen, session.console.width) if seen else _NO_WORKERS,
     )
-    return 0 if seen else NOT_THERE
 
 
 def _render(found: Snapshots, address: str, width: int) -> RenderableType:
