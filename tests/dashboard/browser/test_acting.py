@@ -239,7 +239,7 @@ def test_a_repeatable_is_fired_paused_resumed_and_removed(
 
 def test_what_the_server_refuses_is_said(open_tab: OpenTab, queue: SyncQueue) -> None:
     queue.add("report", {}, repeat=RepeatPattern.every(HOUR_MS))
-    tab = open_tab(AnyGuard())
+    tab = open_tab(AnyGuard(), live_interval_s=3600)  # the page does not see by itself that it is gone
     tab.expects(404, 403)
     page = tab.open(page_of(queue, "repeating"))
     expect(page.locator("tbody tr")).to_have_count(1)

@@ -119,7 +119,7 @@ def test_a_job_between_two_runs_and_one_that_ended(
 
 
 def test_the_plots_show_what_happened(open_tab: OpenTab, furnished: SyncQueue) -> None:
-    page = open_tab(AnyGuard()).open(page_of(furnished))
+    page = open_tab(AnyGuard(), live_interval_s=5).open(page_of(furnished))
     expect(page.locator(".plot rect.ok").first).to_be_visible()
     expect(page.locator(".plot").first).to_have_attribute("aria-label", re.compile("Jobs per second. completed: now"))
     expect(page.locator("tbody").last).to_contain_text("worker-7")
