@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.peers import PINS, US
@@ -16,16 +17,19 @@ _CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cha
 
 def python_of(peer: str) -> str:
     """The interpreter that runs this peer; installs it where it is missing or its pins have changed."""
-    if peer == US:
-        return sys.executable
-    folder = _CACHE / peer
+    return sys.executable if peer == US else python_with(peer, PINS[peer])
+
+
+def python_with(name: str, pins: Sequence[str]) -> str:
+    """The interpreter of an environment with these packages; made where it is missing or its pins have changed."""
+    folder = _CACHE / name
     python, installed = folder / "bin" / "python", folder / "pins.txt"
-    wanted = "\n".join(PINS[peer])
+    wanted = "\n".join(pins)
     if not (python.exists() and installed.exists() and installed.read_text() == wanted):
         uv = shutil.which("uv", path=f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}") or "uv"
         version = f"{sys.version_info.major}.{sys.version_info.minor}"
         subprocess.run([uv, "venv", "--quiet", "--clear", "--python", version, str(folder)], check=True)
-        subprocess.run([uv, "pip", "install", "--quiet", "--python", str(python), *PINS[peer]], check=True)
+        subprocess.run([uv, "pip", "install", "--quiet", "--python", str(python), *pins], check=True)
         installed.write_text(wanted)
     return str(python)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.report import README
-from benchmarks.spark import ratios, scale
+from benchmarks.spark import beside, ratios, scale
 
 IMAGE = Path(__file__).parents[2] / "docs" / "img" / "spark-cost-per-row.svg"
 
@@ -42,6 +42,14 @@ def ratios_table(found: dict[str, Any]) -> str:
             f"{found['rows']:,} rows, median of {found['repeat']} in turns; {_where(found)}",
         ]
     )
+
+
+def beside_table(found: dict[str, Any]) -> str:
+    shared = (
+        f"Ours is one run after a warm-up, theirs the best of three. Load {found['load']} at its end: where that is "
+        "more than there are cores, the machine was shared, and these seconds say little; measure on a quiet one."
+    )
+    return "\n".join([*beside.table(found), "", *_verdicts(beside.verdicts(found)), "", shared, _where(found)])
 
 
 def scale_table(found: dict[str, Any]) -> str:
