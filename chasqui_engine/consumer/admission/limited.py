@@ -1,4 +1,4 @@
-"""Reads while the queue has limits: never more than they allow all workers together, and only for idle tasks."""
+"""Reads while the queue has limits: never more than they allow all workers together, and only what starts at once."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from chasqui_engine._redis.client.link import Link
 from chasqui_engine._redis.commands.admission import limits
 from chasqui_engine._redis.commands.admission.limits import Taken
 from chasqui_engine._redis.commands.group import Delivery
+from chasqui_engine.consumer.admission.room import wait_for_room
 from chasqui_engine.consumer.context import ConsumerContext
 from chasqui_engine.runtime.clock import monotonic
 
@@ -40,7 +41,7 @@ class LimitedReads:
         """Reads within the limits until cancelled."""
         context = self._context
         while True:
-            count = await self._room()
+            count = await wait_for_room(context)
             # It ends by itself when the reader is cancelled: what it was given is recorded.
             self._taking = asyncio.create_task(self._take(count), name="chasqui-take")
             taken = await asyncio.shield(self._taking)
@@ -66,13 +67,6 @@ class LimitedReads:
         )
         await self._accept(taken.deliveries)
         return taken
-
-    async def _room(self) -> int:
-        """Waits until a task is idle; returns how many are. What waits in a buffer would use up a slot."""
-        buffer = self._context.buffer
-        while (idle := buffer.idle - len(buffer)) <= 0:
-            await buffer.wait_for_idle_or_room()
-        return min(idle, self._context.config.batch)
 
     async def _wait_for_slot(self) -> None:
         with contextlib.suppress(TimeoutError):  # another worker's job may have ended

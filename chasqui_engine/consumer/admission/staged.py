@@ -9,13 +9,12 @@ from collections.abc import Awaitable, Callable
 from chasqui_engine._redis.client.link import CommandError
 from chasqui_engine._redis.commands.admission import priorities
 from chasqui_engine._redis.commands.group import Delivery
+from chasqui_engine.consumer.admission.room import wait_for_room
 from chasqui_engine.consumer.context import ConsumerContext
 from chasqui_engine.runtime.clock import monotonic
 
 _log = logging.getLogger("chasqui.consumer")
 
-_AHEAD_S = 0.002
-"""Beyond the idle tasks, what starts within this time is taken: a job that is in a buffer is not overtaken any more."""
 _OTHERS_PAUSE_S = 0.005
 """While other jobs wait on the stream, which the reader takes, or the one of another worker."""
 _LOG_AGAIN_S = 60.0
@@ -48,24 +47,12 @@ class StagedJobs:
         """Takes staged jobs until cancelled."""
         while True:
             await self._awake.wait()
-            count = await self._room()
+            count = await wait_for_room(self._context)
             if not self._awake.is_set():  # paused meanwhile
                 continue
             if not await self._take(count):
                 # The reader looks several times a second whether there are any.
                 self._awake.clear()
-
-    async def _room(self) -> int:
-        """Waits until a task is idle, or will be at once; returns how many jobs may be taken."""
-        context, buffer = self._context, self._context.buffer
-        config = context.config
-        while True:
-            soon = int(_AHEAD_S / max(context.pace.mean_s, 1e-6) * config.concurrency)
-            wanted = buffer.idle + min(soon, config.batch) - len(buffer)
-            unwritten = len(context.in_flight) - len(buffer) - config.concurrency
-            if wanted > 0 and unwritten < 2 * config.ack_batch:
-                return min(wanted, config.batch)
-            await buffer.wait_for_idle_or_room()
 
     async def _take(self, count: int) -> bool:
         """Takes so many at most; False if there is nothing to take."""
