@@ -49,7 +49,7 @@ def test_a_workers_line_and_two_ctrl_c(valkey_url: str, folder: Path, queue: Syn
         terminal.shows("1,234 done")
         assert "0 failed" in terminal.screen
         slow = queue.add("n", {"sleep": 60})
-        terminal.shows("1 in flight")
+        terminal.shows("1 active")
         queue.pause()
         terminal.shows("PAUSED")
         queue.resume()
@@ -64,7 +64,7 @@ def test_a_workers_line_and_two_ctrl_c(valkey_url: str, folder: Path, queue: Syn
 
 def test_one_ctrl_c_and_a_clean_end(valkey_url: str, folder: Path, queue: SyncQueue) -> None:
     with Terminal(valkey_url, folder, "worker", "tasks:handle", "-q", queue.name, "-p", "2") as terminal:
-        terminal.shows("2 of 2 workers · 0 waiting · 0 in flight · 0 delayed")
+        terminal.shows("2 of 2 workers · 0 waiting · 0 active · 0 delayed")
         job = queue.add("n", {"sleep": 1, "say": "the handler runs"})
         # "1 active" would not do: a job that was delivered and has not begun is released.
         terminal.shows("the handler runs")

@@ -33,9 +33,10 @@ class QueueStatus:
 
         if self._producer is None:
             self._producer = await Producer.connect(self._url, ProducerConfig(queue_name=self._queue))
-        counts = await self._producer.counts(group=self._group)
+        seen = await self._producer.snapshot(group=self._group, events=1)
+        counts = seen.counts
         paused = "PAUSED · " if counts.paused else ""
-        return f"{paused}{counts.waiting:,} waiting · {counts.active:,} in flight · {counts.delayed:,} delayed"
+        return f"{paused}{counts.waiting:,} waiting · {seen.running:,} active · {counts.delayed:,} delayed"
 
     def _say_waiting(self, seconds: float) -> None:
         self.text = f"no answer from the server for {seconds:.0f} s · retrying"
