@@ -136,8 +136,8 @@ class Queue(QueueOperations):
         the spec's key as its id.
         """
         if repeat is not None:
-            unused = {"delay_ms": delay_ms, "delay": delay, "headers": headers, "expires": expires}
-            warn_of_unused({**unused, "priority": priority or None})
+            more = {"headers": headers, "priority": priority or None, "expires": expires}
+            warn_of_unused({"delay_ms": delay_ms, "delay": delay, **more})
             return await self.upsert_repeatable_job(
                 name,
                 data,
@@ -149,8 +149,7 @@ class Queue(QueueOperations):
             )
         if missed_fires is not None:
             raise ConfigError("missed_fires goes with repeat=RepeatPattern.cron(…) or .every(…)")
-        plain = job_id is None and attempts is None and backoff is None and headers is None and expires is None
-        if plain and priority == 0:
+        if all(one is None for one in (job_id, attempts, backoff, headers, expires)) and priority == 0:
             options = self._options_for(name)
         else:
             retry = self._defaults.retry_of(attempts, backoff)
@@ -324,11 +323,9 @@ class Queue(QueueOperations):
         if item.get("missed_fires") is not None:
             raise ConfigError("missed_fires goes with repeat=RepeatPattern.cron(…) or .every(…)")
         retry = self._defaults.retry_of(item.get("attempts"), item.get("backoff"))
-        named = {field: item.get(field) for field in ("headers", "expires")}
-        options = AddOptions(
-            id=item.get("job_id"), retry=retry, name=item.get("name") or "", priority=item.get("priority", 0), **named
-        )
-        return item["data"], options
+        more = {field: item.get(field) for field in ("headers", "expires")}
+        name, priority = item.get("name") or "", item.get("priority", 0)
+        return item["data"], AddOptions(id=item.get("job_id"), retry=retry, name=name, priority=priority, **more)
 
     async def _open_link(self) -> Link:
         return await (await self._producer())._open_link()

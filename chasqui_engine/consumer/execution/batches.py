@@ -95,6 +95,9 @@ class Batches:
 
     async def _call(self, batch: _Batch) -> None:
         jobs = [job for job, _ in batch.waiting]
+        for job in jobs:
+            # As in a thread: an abort of one would not stop the call, nor what it does for that one.
+            job._in_thread = len(jobs) > 1
         try:
             value = await self._run(jobs)
             end_if_forked(self._pid)
