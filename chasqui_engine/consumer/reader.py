@@ -92,18 +92,15 @@ class Reader:
         self._reads.drop()
 
     async def _pause_is_set(self) -> bool:
-        try:
-            flags = await stats.read_flags(self._commands, self._member.keys)
-            self._paused, self._with_headers, self._with_aborts = flags.paused, flags.with_headers, flags.with_aborts
-        except CommandError as err:  # because of an ACL, say: such a worker cannot be paused, but it can work
-            self._warn_blind("whether queue %s is paused", err)
-            self._paused = self._with_headers = self._with_aborts = False
-        else:
-            self._is_limited = flags.limited
-            # Within limits, the reads take staged jobs too.
-            self._staged.pause(flags.paused or flags.limited)
-            if flags.with_priorities:
-                self._staged.wake()
+        flags = await stats.read_flags(self._commands, self._member.keys)
+        if flags.refused:
+            self._warn_blind("whether queue %s is paused, has limits, aborts or priorities", flags.refused)
+        self._paused, self._with_headers, self._with_aborts = flags.paused, flags.with_headers, flags.with_aborts
+        self._is_limited = flags.limited
+        # Within limits, the reads take staged jobs too.
+        self._staged.pause(flags.paused or flags.limited)
+        if flags.with_priorities:
+            self._staged.wake()
         if self._with_aborts:
             await self._stop_aborted()
         return self._paused
@@ -114,7 +111,7 @@ class Reader:
         except CommandError as err:
             self._warn_blind("which jobs of queue %s are to be aborted", err)
 
-    def _warn_blind(self, what: str, err: CommandError) -> None:
+    def _warn_blind(self, what: str, err: CommandError | str) -> None:
         if not self._warned_blind:
             self._warned_blind = True
             _log.warning(f"cannot read {what}: %s", self._member.keys.queue, err)

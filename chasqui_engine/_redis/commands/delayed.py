@@ -87,14 +87,16 @@ async def schedule(
 
 async def cancel(link: Link, keys: QueueKeys, job_ids: Sequence[str]) -> list[bool]:
     """Cancels delayed jobs; True for each that was still delayed."""
-    cancelled = await priorities.cancel(link, keys, job_ids)
-    for page in _pages([job_id for job_id in job_ids if job_id not in cancelled]):
+    cancelled: set[str] = set()
+    for page in _pages(job_ids):
         used = [keys.delayed]
         for job_id in page:
             used += (keys.delayed_index(job_id), keys.taken(job_id))
         # Not resent: it would report a job that it had cancelled as missing.
         replies = await link.run(_CANCEL, used, [], resend=False)
         cancelled.update(job_id for job_id, found in zip(page, replies, strict=True) if found)
+    await priorities.forget_removed(link, keys, list(cancelled))
+    cancelled |= await priorities.cancel(link, keys, [job_id for job_id in job_ids if job_id not in cancelled])
     for page in _pages([job_id for job_id in job_ids if job_id not in cancelled]):
         cancelled |= await _cancel_by_scan(link, keys, page)
     await headers.forget_removed(link, keys, list(cancelled))

@@ -60,6 +60,8 @@ class Flags(NamedTuple):
     """Whether there are jobs in flight that are to be aborted."""
     limited: bool
     """Whether there are limits to keep to."""
+    refused: str
+    """Why one of these could not be read; empty if all were."""
 
 
 class ConsumerStats(NamedTuple):
@@ -87,10 +89,10 @@ async def read_flags(link: Link, keys: QueueKeys) -> Flags:
     """What a worker has to know of the queue, several times a second."""
     looked_at = (keys.paused, keys.uses, keys.prio, keys.aborts, keys.limits)
     replies = await link.call_many(("EXISTS", key) for key in looked_at)
-    for reply in replies:
-        if type(reply) is ReplyError:
-            raise CommandError(str(reply))
-    return Flags(*map(bool, replies))
+    # One that the user may not read, by the ACL of an older version, say, is taken for absent: it hides no other.
+    refused = [reply for reply in replies if type(reply) is ReplyError]
+    paused, headers, priorities, aborts, limited = (type(reply) is int and reply > 0 for reply in replies)
+    return Flags(paused, headers, priorities, aborts, limited, refused=str(refused[0]) if refused else "")
 
 
 async def exists(link: Link, keys: QueueKeys) -> bool:
