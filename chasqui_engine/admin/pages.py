@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from typing import Literal, get_args
 
 from chasqui_engine._redis.client.link import Link
-from chasqui_engine._redis.commands import dead_letters, delayed, removal
+from chasqui_engine._redis.commands import dead_letters, delayed
 from chasqui_engine._redis.commands.admission import priorities
 from chasqui_engine._redis.commands.keys import QueueKeys
+from chasqui_engine._redis.commands.removal import jobs as removal
 from chasqui_engine.admin import lists
 from chasqui_engine.admin.job_lookup import delayed_job
 from chasqui_engine.admin.snapshot import read_counts

@@ -7,10 +7,11 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Literal, get_args
 
 from chasqui_engine._redis.client.link import Link
-from chasqui_engine._redis.commands import dead_letters, delayed, headers, locks, removal, stream
+from chasqui_engine._redis.commands import dead_letters, delayed, headers, locks, stream
 from chasqui_engine._redis.commands.admission import priorities
 from chasqui_engine._redis.commands.keys import QueueKeys
-from chasqui_engine._redis.commands.removal import DelayedMember, WaitingEntry
+from chasqui_engine._redis.commands.removal import jobs as removal
+from chasqui_engine._redis.commands.removal.jobs import DelayedMember, WaitingEntry
 from chasqui_engine.admin.job_lookup import SEARCHED, delayed_job
 from chasqui_engine.codec.envelope import decode_id
 from chasqui_engine.values.errors import ConfigError, QueueBusyError

@@ -6,9 +6,10 @@ import asyncio
 from typing import Literal
 
 from chasqui_engine._redis.client.link import Link
-from chasqui_engine._redis.commands import aborts, delayed, stream
-from chasqui_engine._redis.commands.aborts import Doomed, Taken
+from chasqui_engine._redis.commands import delayed, stream
 from chasqui_engine._redis.commands.keys import QueueKeys
+from chasqui_engine._redis.commands.removal import aborts
+from chasqui_engine._redis.commands.removal.aborts import Doomed, Taken
 from chasqui_engine.admin.operations.base import Operations
 from chasqui_engine.codec.envelope import decode_delayed, decode_job, encode_failure
 from chasqui_engine.runtime.clock import monotonic

@@ -11,8 +11,8 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-from chasqui_engine._redis.commands import aborts
 from chasqui_engine._redis.commands.group import Delivery
+from chasqui_engine._redis.commands.removal import aborts
 from chasqui_engine.consumer.context import ConsumerContext
 from chasqui_engine.consumer.settlement import Settler
 from chasqui_engine.consumer.verdict import abort_unbegun
