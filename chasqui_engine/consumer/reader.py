@@ -7,6 +7,7 @@ import logging
 
 from chasqui_engine._redis.client.link import CommandError, Link
 from chasqui_engine._redis.commands import group, headers, stats
+from chasqui_engine._redis.commands.admission.priorities import Taken
 from chasqui_engine._redis.commands.group import Delivery, Pending
 from chasqui_engine.consumer.admission.limited import LimitedReads
 from chasqui_engine.consumer.admission.staged import StagedJobs
@@ -52,7 +53,7 @@ class Reader:
         self._clock = context.clock
         self._job_events = context.job_events
         self._limited = LimitedReads(context, reads, self._accept)
-        self._staged = StagedJobs(context, self._accept)
+        self._staged = StagedJobs(context, self._accept_staged)
         self.take_staged = self._staged.run
         """Takes jobs that wait beside the stream, until cancelled."""
         self._aborts = aborts
@@ -200,7 +201,7 @@ class Reader:
             self._claiming = False
         return bool(deliveries)
 
-    async def _accept(self, deliveries: list[Delivery]) -> None:
+    async def _accept(self, deliveries: list[Delivery], *, has_looked: bool = False) -> None:
         if not deliveries:
             return
         if self._sink.enabled:
@@ -208,7 +209,8 @@ class Reader:
             self._sink.reader_batch(ReaderBatch(size=len(deliveries), reclaimed=reclaimed))
         if any(delivery.priority for delivery in deliveries):
             self._staged.wake()  # where one is, there may be more
-            await self._look_for_headers()
+            if not has_looked:
+                await self._look_for_headers()
         if self._with_headers:
             await self._add_headers(deliveries)
         if self._with_aborts:
@@ -220,6 +222,10 @@ class Reader:
         if len(fresh) < len(deliveries) and (ours := self._in_flight.find_redelivered(deliveries)):
             # The server has counted another delivery.
             await self._recount(ours)
+
+    async def _accept_staged(self, taken: Taken) -> None:
+        self._with_headers = self._with_headers or taken.with_headers
+        await self._accept(taken.deliveries, has_looked=True)
 
     async def _look_for_headers(self) -> None:
         # What moves up to the stream leaves its headers behind, and may be younger than the last look.

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from typing import Any
 
 _MAX_BYTES = 512
 """Well below the engine's limit, with room for an item's number."""
+_CLEARED = re.compile(r":clear-\d+$")
 
 
 def task_job_id(context: Any, item: int | None = None) -> str:
@@ -18,6 +20,11 @@ def task_job_id(context: Any, item: int | None = None) -> str:
     if cleared_after := _tries_before_clear(ti):
         stem = f"{stem}:clear-{cleared_after}"
     return stem if item is None else f"{stem}:{item}"
+
+
+def id_after_clear(job_id: str, tries: int) -> str | None:
+    """The id that the job of a task has if the task is cleared after so many tries; None if the id is a user's own."""
+    return f"{_CLEARED.sub('', job_id)}:clear-{tries}" if job_id.startswith("airflow:") else None
 
 
 def _tries_before_clear(ti: Any) -> int:

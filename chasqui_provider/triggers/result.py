@@ -10,9 +10,10 @@ from typing import Any
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from chasqui_engine import ChasquiError
+from chasqui_engine import ChasquiError, JobState, Queue
 from chasqui_provider.connection.settings import DEFAULT_CONN_ID
 from chasqui_provider.conversion import as_ids, short_text
+from chasqui_provider.operators.job_ids import id_after_clear
 from chasqui_provider.triggers.payloads import QuietEvent, result_event
 from chasqui_provider.waiting.kills import OnKill, check_on_kill, end_jobs
 from chasqui_provider.waiting.results import OnDead, check_on_dead
@@ -101,24 +102,19 @@ class ChasquiJobResultTrigger(BaseTrigger):
 
     async def on_kill(self) -> None:
         """Ends the jobs as `on_kill` says, unless somebody still waits for them."""
-        if self.on_kill_action == "leave" or await self._is_still_waited_for():
+        if self.on_kill_action == "leave":
+            return
+        ti = self.task_instance
+        states = set() if ti is None else await self._task_states(ti)
+        if self.kept_for_next_try and ti is not None and not states & _ENDED:
             return
         async with asyncio.timeout(_KILL_TIMEOUT_S), shared_waits(self.chasqui_conn_id, self.queue_name) as waits:
-            await end_jobs(waits.queue, ids_to_wait_for(self.job_ids), self.on_kill_action, self.log)
-
-    async def _is_still_waited_for(self) -> bool:
-        """Whether the next try waits for the same jobs, or another triggerer has this trigger now.
-
-        A triggerer that was silent for long finds its triggers given away, and calls `on_kill` for those as well: then
-        the task is still deferred.
-        """
-        if self.task_instance is None:
-            return False
-        states = await self._task_states(self.task_instance)
-        if _DEFERRED in states:
-            self.log.info("the task is still deferred, in another triggerer: its jobs are left alone")
-            return True
-        return self.kept_for_next_try and not states & _ENDED
+            job_ids = ids_to_wait_for(self.job_ids)
+            if _DEFERRED in states:
+                job_ids = [job_id for job_id in job_ids if await _is_replaced(waits.queue, job_id, ti)]
+                if not job_ids:
+                    self.log.info("the task is still deferred, in another triggerer: its jobs are left alone")
+            await end_jobs(waits.queue, job_ids, self.on_kill_action, self.log)
 
     async def _task_states(self, ti: Any) -> set[str | None]:
         found = await asyncio.to_thread(
@@ -129,3 +125,13 @@ class ChasquiJobResultTrigger(BaseTrigger):
             map_index=ti.map_index,
         )
         return {state for of_run in found.values() for state in of_run.values()}
+
+
+async def _is_replaced(queue: Queue, job_id: str, ti: Any) -> bool:
+    """Whether a deferred task waits for another job than this, because it was cleared.
+
+    If not, it is this wait that goes on elsewhere: a triggerer that was silent for long finds its triggers given away,
+    and calls `on_kill` for those as well.
+    """
+    next_id = id_after_clear(job_id, ti.try_number)
+    return next_id is not None and (await queue.get_job(next_id)).state is not JobState.UNKNOWN

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 from chasqui_engine._redis.client.link import CommandError
 from chasqui_engine._redis.commands.admission import priorities
-from chasqui_engine._redis.commands.group import Delivery
+from chasqui_engine._redis.commands.admission.priorities import Taken
 from chasqui_engine.consumer.admission.room import wait_for_room
 from chasqui_engine.consumer.context import ConsumerContext
 from chasqui_engine.runtime.clock import monotonic
@@ -23,7 +23,7 @@ _LOG_AGAIN_S = 60.0
 class StagedJobs:
     """The taker of staged jobs; it rests while the queue has none."""
 
-    def __init__(self, context: ConsumerContext, accept: Callable[[list[Delivery]], Awaitable[None]]) -> None:
+    def __init__(self, context: ConsumerContext, accept: Callable[[Taken], Awaitable[None]]) -> None:
         self._context = context
         self._accept = accept
         self._awake = asyncio.Event()
@@ -62,7 +62,7 @@ class StagedJobs:
             taken = await priorities.take(context.link, context.member, count, read_at=monotonic())
             # What the server has given the reader before is accepted before.
             await asyncio.sleep(0)
-            await self._accept(taken.deliveries)
+            await self._accept(taken)
         except CommandError as err:
             # The reader makes a group that is gone; without the permission, jobs come when they have waited too long.
             self._log_refused(err)

@@ -80,16 +80,19 @@ class Taken(NamedTuple):
     deliveries: list[Delivery]
     others_wait: bool
     """Whether there are none because other jobs wait on the stream."""
+    with_headers: bool
+    """Whether jobs may have headers that are not in their entries."""
 
 
 async def take(link: Link, member: GroupMember, count: int, *, read_at: float) -> Taken:
     """Up to `count` staged jobs, the first by priority, if no others are before them."""
     keys = member.keys
     # A lost reply leaves entries in our name: they are claimed once they were idle long enough.
-    others_wait, *entries = await link.run(
-        _TAKE, [keys.stream, keys.delayed, *_keys_of(keys)], [member.group, member.consumer, count], resend=False
+    used = [keys.stream, keys.delayed, *_keys_of(keys), keys.uses]
+    others_wait, with_headers, *entries = await link.run(
+        _TAKE, used, [member.group, member.consumer, count], resend=False
     )
-    return Taken(read_deliveries(entries, read_at), bool(others_wait))
+    return Taken(read_deliveries(entries, read_at), bool(others_wait), bool(with_headers))
 
 
 async def change(link: Link, keys: QueueKeys, job_id: str, member: bytes, priority: int) -> bool:

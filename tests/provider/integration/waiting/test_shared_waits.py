@@ -210,20 +210,32 @@ class TestTrigger:
             assert (outcome["status"], outcome["reason"]) == ("dead", "aborted")
             assert gate.finished == []
 
-    @pytest.mark.parametrize(("state", "left"), [("deferred", True), ("failed", False), (None, False)])
+    @pytest.mark.parametrize(
+        ("state", "is_cleared", "left"),
+        [("deferred", False, True), ("deferred", True, False), ("failed", False, False), (None, False, False)],
+    )
     async def test_on_kill_leaves_jobs_that_another_triggerer_waits_for(
-        self, state: str | None, left: bool, valkey_queue_url: str, queue_name: str, monkeypatch: pytest.MonkeyPatch
+        self,
+        state: str | None,
+        is_cleared: bool,
+        left: bool,
+        valkey_queue_url: str,
+        queue_name: str,
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         """Airflow calls `on_kill` in a triggerer that was silent too, when it finds its triggers given away."""
-        task = SimpleNamespace(dag_id="d", task_id="t", run_id="r", map_index=-1)
+        task = SimpleNamespace(dag_id="d", task_id="t", run_id="r", map_index=-1, try_number=2)
         states = lambda **_: {"r": {"t": state}}  # noqa: E731
         monkeypatch.setattr("chasqui_provider.triggers.result.RuntimeTaskInstance.get_task_states", states)
+        job_id = "airflow:d:r:t:-1:clear-1"
         async with Queue(queue_name, redis_url=valkey_queue_url) as queue:
-            await queue.add("d", None, job_id="x", delay_ms=3_600_000)
-            trigger = ChasquiJobResultTrigger(["x"], queue_name, on_kill="abort")
+            await queue.add("d", None, job_id=job_id, delay_ms=3_600_000)
+            if is_cleared:
+                await queue.add("d", None, job_id="airflow:d:r:t:-1:clear-2", delay_ms=3_600_000)
+            trigger = ChasquiJobResultTrigger([job_id], queue_name, on_kill="abort")
             trigger.task_instance = task
             await trigger.on_kill()
-            assert await queue.cancel_delayed("x") == left
+            assert await queue.cancel_delayed(job_id) == left
 
     async def test_cleanup_takes_nothing_back(self, valkey_queue_url: str, queue_name: str) -> None:
         async with Queue(queue_name, redis_url=valkey_queue_url) as queue:

@@ -1,0 +1,1 @@
+"""Commands that take jobs away: those that wait, and, as aborts, those that run."""
