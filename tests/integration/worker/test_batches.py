@@ -246,8 +246,7 @@ async def test_an_abort_is_shown_to_the_call_which_goes_on_for_the_others(
 
     async def handle(jobs: list[Job]) -> None:
         began.set()
-        while not any(job.aborting for job in jobs):
-            await asyncio.sleep(0.01)
+        await until(lambda: any(job.aborting for job in jobs))
         aborted = {job.id: RuntimeError("left out") for job in jobs if job.aborting}
         raise BatchError(aborted, {job.id: "done" for job in jobs if not job.aborting})
 
