@@ -56,6 +56,7 @@ class Settler:
         self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Set to the exception when a verdict can never be written."""
         fail, idle_s = self._fail, config.ack_idle_ms / 1000
+        self._has_told = False
         self._started: Batcher[tuple[str, str, int, bytes]] = Batcher(self._emit_started, fail, most=_ACTIVE_BATCH)
         self._progress = ProgressBatcher(self._emit_progress, fail, most=_ACTIVE_BATCH)
         self._logs = ProgressBatcher(self._write_logs, fail, most=_MOST_LOG_LINES, at_once=_LOG_BATCH)
@@ -118,6 +119,10 @@ class Settler:
         if not self._logs.is_idle:
             await self._logs.flush()
         if self._events_max:
+            if not self._has_told:
+                # The server may not know the script of the first ones yet: sent again, they would be overtaken.
+                self._has_told = True
+                await self._started.flush()
             self._started.start()
             # Progress is rare: it is awaited, so that it cannot be overtaken.
             await self._progress.flush()
