@@ -108,7 +108,8 @@ def read_stream(
             marks = _read_marks(connection, location, page) if wants_marks else {}
             if more:
                 # To detect losses, the last entry is read again: while it is there, none after it was trimmed.
-                start, asked = (after(last), page_size) if losses is None else (last, page_size + 1)
+                left = page_size if most is None else min(page_size, most - rows - page.count + known)
+                start, asked = (after(last), left) if losses is None else (last, left + 1)
                 _request_page(connection, key, start, part.end, asked)
             batch = make(page, location.queue, schema, marks)
             yield batch.slice(known) if known else batch

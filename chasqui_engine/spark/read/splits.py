@@ -11,12 +11,10 @@ from dataclasses import dataclass
 
 from chasqui_engine.values.stream_ids import as_number, as_text, before
 
-SAMPLE = 4
-_MS = 2**64
-"""A millisecond in ids as numbers."""
+SAMPLE = 32
 _FAN_OUT = 8
 _ROUNDS = 8
-_FINENESS = 8
+_FINENESS = 16
 """Pieces of known weight per range wanted: the error of a cut is about one piece."""
 
 Sampler = Callable[[Sequence[str], str], list[list[str]]]
@@ -66,29 +64,13 @@ def _piece(span: tuple[int, int], ids: list[int]) -> _Piece:
     if len(inside) < len(ids) or len(ids) < SAMPLE:
         # The sample holds all of the piece. It begins at its first entry: that is where it can be cut.
         return _Piece(inside[0] if inside else start, end, float(len(inside)), True)
-    weight = _density(inside, end) * (end - inside[0] + 1)
-    return _Piece(inside[0], end, weight, end - inside[0] < _FAN_OUT)
-
-
-def _density(ids: list[int], end: int) -> float:
-    """Entries per id, at the beginning of a piece.
-
-    Entries come in bursts, with ids close together within a millisecond: of a piece of several milliseconds only whole
-    ones count.
-    """
-    first, last = ids[0] // _MS, ids[-1] // _MS
-    if first == end // _MS:
-        return len(ids) / (ids[-1] - ids[0] + 1)
-    if first == last:
-        return len(ids) / _MS
-    return sum(one // _MS < last for one in ids) / ((last - first) * _MS)
+    seen = inside[-1] - inside[0] + 1
+    return _Piece(inside[0], end, len(inside) * (end - inside[0] + 1) / seen, end - inside[0] < _FAN_OUT)
 
 
 def _divide(piece: _Piece) -> list[tuple[int, int]]:
-    start, width = piece.start, max(1, (piece.end - piece.start + 1) // _FAN_OUT)
-    if width >= _MS:
-        start, width = start // _MS * _MS, width // _MS * _MS
-    starts = [piece.start, *(start + n * width for n in range(1, _FAN_OUT))]
+    width = max(1, (piece.end - piece.start + 1) // _FAN_OUT)
+    starts = [piece.start + n * width for n in range(_FAN_OUT)]
     ends = [start - 1 for start in starts[1:]] + [piece.end]
     return [(start, end) for start, end in zip(starts, ends, strict=True) if start <= end]
 

@@ -59,15 +59,6 @@ def test_a_limit_sends_that_many_entries(q: Queues, client: redis.Redis) -> None
     assert q.read("events", limit=10).where("job_id = 'j11'").count() == 0
 
 
-def test_what_shows_some_rows_stops_reading_after_them(q: Queues, client: redis.Redis) -> None:
-    fill_events(client, q.key("events"), EVENTS)
-    with traffic(client) as whole:
-        q.read("events").write.format("noop").mode("append").save()
-    with traffic(client) as shown:
-        assert len(q.read("events", pageSize=100, minPartitions=4).limit(5).collect()) == 5
-    assert shown.sent < whole.sent / 2, "Spark asks for no more of a task, and for no more tasks"
-
-
 def test_counts_are_known_without_reading(q: Queues, client: redis.Redis) -> None:
     fill_events(client, q.key("events"), EVENTS)
     client.xadd(q.key("stream"), {"d": encode_envelope("j", b"\xc0", 1)})

@@ -157,7 +157,7 @@ def test_what_would_say_nothing_is_refused(q: Queues, client: redis.Redis) -> No
     refused(frame, q, "a queue has no path", "emails")
     refused(frame, q, r"startingOffsets is an option of spark\.readStream", startingOffsets="latest")
     refused(frame, q, "chunkSize=1000 never fits into maxStreamLen=500", chunkSize="1000", maxStreamLen="500")
-    for name, value in (("startingOffsets", "latest"), ("maxRowsPerTrigger", "3"), ("startingTimestamp", "2100-01-01")):
+    for name, value in (("startingOffsets", "latest"), ("maxRowsPerTrigger", "3"), ("failOnDataLoss", "true")):
         with pytest.raises(Exception, match=rf"{name} is an option of spark\.readStream and has no effect here"):
             q.read(**{name: value}).collect()
     with pytest.raises(Exception, match=r"writeId is an option of df\.write"):
