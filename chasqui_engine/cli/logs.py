@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -76,6 +78,18 @@ class JsonFormatter(logging.Formatter):
 def _plain(value: object) -> object:
     """A value that JSON can hold, or its text."""
     return value if isinstance(value, str | int | float | bool) else str(value)
+
+
+@contextlib.contextmanager
+def logger_at(name: str, level: int) -> Iterator[None]:
+    """Gives a logger another level meanwhile."""
+    logger = logging.getLogger(name)
+    before = logger.level
+    logger.setLevel(level)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 def log_to_stderr(level: int) -> None:

@@ -75,10 +75,12 @@ class Heartbeat:
         beating = asyncio.create_task(self._beat_on(link, self._stop))
         watching = asyncio.create_task(self._watch_the_deadline(link, self._stop, beating))
         telling = asyncio.create_task(self._presence.run(link, self._stop))
-        await self._stop.wait()
-        await cancel_and_wait(beating, watching, telling)
-        await self._presence.leave(link)
-        await self._connector.close()
+        try:
+            await self._stop.wait()
+            await cancel_and_wait(beating, watching, telling)
+            await self._presence.leave(link)
+        finally:  # also when the thread ends before this has
+            await self._connector.close()
 
     async def _beat_on(self, link: Link, stop: asyncio.Event) -> None:
         silent, patience_s = False, max(self._interval_s, _SHORTEST_PATIENCE_S)

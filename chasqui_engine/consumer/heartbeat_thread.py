@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 
+from chasqui_engine.runtime.aio import cancel_and_wait
 from chasqui_engine.runtime.posix import at_fork
 
 
@@ -37,6 +38,7 @@ class _HeartbeatThread:
 def _run(loop: asyncio.AbstractEventLoop) -> None:
     try:
         loop.run_forever()
+        loop.run_until_complete(cancel_and_wait(*asyncio.all_tasks(loop)))
         loop.run_until_complete(loop.shutdown_asyncgens())
     finally:
         loop.close()

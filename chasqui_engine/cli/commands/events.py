@@ -13,6 +13,7 @@ import typer
 from chasqui_engine import ConfigError, Producer, QueueEvent, QueueEvents
 from chasqui_engine.cli.input.completion import complete_event
 from chasqui_engine.cli.input.params import QueueArgument, QueueOption, require_queue
+from chasqui_engine.cli.logs import logger_at
 from chasqui_engine.cli.output.formatting import brief
 from chasqui_engine.cli.output.terminal import say
 from chasqui_engine.cli.session import USAGE, Session, command, fail, print_json
@@ -119,10 +120,10 @@ async def _read_newest_first(producer: Producer) -> AsyncIterator[QueueEvent]:
 
 async def _follow(session: Session, queue: str, start: str) -> AsyncIterator[QueueEvent]:
     # A break of the connection is ridden out without losing an event, and the log says when it begins and ends.
-    logging.getLogger("chasqui.redis").setLevel(logging.INFO)
-    async with QueueEvents(queue, redis_url=session.url, last_event_id=start) as following:
-        async for event in following:
-            yield event
+    with logger_at("chasqui.redis", logging.INFO):
+        async with QueueEvents(queue, redis_url=session.url, last_event_id=start) as following:
+            async for event in following:
+                yield event
 
 
 async def _read_kept(session: Session, queue: str, start: str) -> AsyncIterator[QueueEvent]:

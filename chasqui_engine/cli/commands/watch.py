@@ -13,6 +13,7 @@ import typer
 
 from chasqui_engine.admin import QueueMonitor, QueueSnapshot
 from chasqui_engine.cli.input.params import GroupOption, QueuesArgument, QueuesOption, parse_queues
+from chasqui_engine.cli.logs import logger_at
 from chasqui_engine.cli.monitor import Snapshots, open_monitor, take_snapshots
 from chasqui_engine.cli.outage import describe_outage, ride_out
 from chasqui_engine.cli.output.formatting import ago
@@ -53,8 +54,7 @@ async def watch(
     async with open_monitor(session, names, group, may_be_missing=True) as monitor:
         view = _Lines(monitor) if session.as_json or not sys.stdout.isatty() else _Screen(session, monitor)
         # What the connection logs would be drawn over the table, and repeat what the view says.
-        logging.getLogger("chasqui.redis").setLevel(logging.ERROR)
-        with view:
+        with logger_at("chasqui.redis", logging.ERROR), view:
             await _refresh(monitor, names, view, interval_ms, count)
 
 
