@@ -54,7 +54,8 @@ async def test_a_server_that_takes_no_writes(server_kind: str, caplog: pytest.Lo
                 await until(lambda: bool(lines(caplog, logging.INFO)))
                 await queue.add("n", 2)
                 await until(ledger.has(2))
-        [warning], [over] = lines(caplog, logging.WARNING), lines(caplog, logging.INFO)[:1]
+        # The heartbeat's connection may have something to write meanwhile, and says the same.
+        [warning], [over] = set(lines(caplog, logging.WARNING)), lines(caplog, logging.INFO)[:1]
         assert "NOREPLICAS" in warning
         assert "retrying" in warning
         assert "reconnected to" in over
